@@ -1,0 +1,72 @@
+// A dense, row-major tensor that owns its 64-byte aligned bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/tensor/dtype.h"
+#include "runtime/tensor/shape.h"
+
+namespace low {
+
+template <typename T>
+struct AlignedAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t alignment{64};
+  AlignedAllocator() = default;
+  template <typename U>
+  AlignedAllocator(const AlignedAllocator<U>&) {}
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, alignment); }
+  template <typename U>
+  bool operator==(const AlignedAllocator<U>&) const {
+    return true;
+  }
+};
+using AlignedBytes = std::vector<std::byte, AlignedAllocator<std::byte>>;
+
+class Tensor {
+ public:
+  Tensor() = default;  // f32 scalar without storage: a placeholder to assign to
+  // Zero-filled. The shape must have passed checked_elements.
+  Tensor(DType dtype, const Shape& shape);
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t elements() const { return shape_.elements(); }
+  std::span<std::byte> bytes() { return bytes_; }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+  // The element's raw bits, zero-extended. `index` is row-major and in range.
+  uint64_t bits(int64_t index) const;
+  void set_bits(int64_t index, uint64_t bits);
+  // The element as a double: exact for all types but 64-bit integers beyond 2^53.
+  double value(int64_t index) const;
+  // Stores a double: floats round to nearest even with saturation, integers truncate and clamp, boolean is value != 0.
+  void set_value(int64_t index, double value);
+  // The element of an integer or boolean type; u64 wraps into int64_t.
+  int64_t integer(int64_t index) const;
+
+  // Typed access; T must have the element's size.
+  template <typename T>
+  T* data() {
+    return reinterpret_cast<T*>(bytes_.data());
+  }
+  template <typename T>
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes_.data());
+  }
+
+  bool operator==(const Tensor& other) const;  // same type, shape and bytes
+
+ private:
+  DType dtype_ = DType::f32;
+  Shape shape_;
+  AlignedBytes bytes_;
+};
+
+}  // namespace low
