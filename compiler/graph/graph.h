@@ -1,0 +1,203 @@
+// Graph: the model as shaped SSA operations, before any decision about machines.
+//
+// A Graph is a list of operations in dependency order. Every operation has operands (values) and results (values). A region
+// (the body of `repeat`) is a Graph of its own that sees nothing but its inputs. Built by GraphBuilder, verified in finish(),
+// const from then on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/base/ids.h"
+#include "compiler/graph/expr.h"
+#include "runtime/base/error.h"
+#include "runtime/tensor/tensor.h"
+
+namespace low {
+
+using ValueId = Id<struct ValueTag>;
+using OpId = Id<struct OpTag>;
+class Graph;
+
+struct Type {
+  DType dtype = DType::f32;
+  Shape shape;
+  bool operator==(const Type&) const = default;
+};
+std::string to_string(const Type& type);  // "f32[2,3]"
+
+// () -> (value). The n-th `input` operation is the graph's n-th input; its name is the operation's.
+struct Input {
+  bool operator==(const Input&) const = default;
+};
+// () -> (value). `sha256` of dtype, shape and bytes is how a constant prints.
+struct Constant {
+  std::shared_ptr<const Tensor> tensor;
+  bool operator==(const Constant& other) const { return *tensor == *other.tensor; }
+};
+// (value) -> (). The n-th `output` operation is the graph's n-th output; its name is the operation's.
+struct Output {
+  bool operator==(const Output&) const = default;
+};
+// (inputs…) -> (value). Inputs broadcast (NumPy rules) to the result's shape; input i is the expression's input i.
+struct Pointwise {
+  Expr expr;
+  bool operator==(const Pointwise&) const = default;
+};
+// (a, b, extras…) -> (value). a: [batch…, m, k], b: [batch…, k, n]; batch dimensions broadcast; result [batch…, m, n].
+// Every product is accumulated in `accumulate` (f32 for float operands up to 32 bits, f64 for f64, i32/i64/u32/u64 else).
+// The epilogue maps (accumulator, extras…) to the result's element; extras broadcast to the result's shape. Without one,
+// the accumulator is converted to the result's dtype.
+struct Matmul {
+  DType accumulate = DType::f32;
+  bool transpose_a = false;  // a is stored as [batch…, k, m]
+  bool transpose_b = false;  // b is stored as [batch…, n, k]
+  std::optional<Expr> epilogue;
+  bool operator==(const Matmul&) const = default;
+};
+// (value) -> (value): moves elements without computing. All static.
+struct Reshape {
+  bool operator==(const Reshape&) const = default;
+};
+struct Transpose {
+  Shape permutation;  // result axis i is operand axis permutation[i]
+  bool operator==(const Transpose&) const = default;
+};
+// Result element i of an axis is operand element start + i * step, always in range. step may be negative, not 0.
+struct Slice {
+  Shape start;
+  Shape step;
+  bool operator==(const Slice&) const = default;
+};
+struct Expand {  // broadcasts to the result's shape
+  bool operator==(const Expand&) const = default;
+};
+// (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D scale runs
+// along; nothing for a scalar scale. The zero point has the result's dtype (quantize) or the operand's (dequantize).
+struct Quantize {
+  std::optional<int> axis;
+  Overflow overflow = Overflow::saturate;
+  bool operator==(const Quantize&) const = default;
+};
+// (x, scale[, zero_point]) -> (value): (x - zero_point) * scale, subtracted in i32 for integers.
+struct Dequantize {
+  std::optional<int> axis;
+  bool operator==(const Dequantize&) const = default;
+};
+// (value) -> (value), to the result's dtype; as `convert` of an expression.
+struct Cast {
+  Overflow overflow = Overflow::propagate;
+  bool operator==(const Cast&) const = default;
+};
+// Runs `body` `count` times.
+//   operands: carried initial values, then invariant, then iterated ([count, …]: iteration i sees element i of axis 0)
+//   body inputs: carried, invariant, iterated, in this order; body outputs: next carried, then collected
+//   results: final carried values, then collected ones ([count, …]).
+// The iteration number is an iterated constant 0, 1, 2, … that the frontend makes where a body asks for it.
+struct Repeat {
+  int64_t count = 0;
+  uint32_t carried = 0;
+  uint32_t invariant = 0;
+  uint32_t iterated = 0;
+  uint32_t collected = 0;
+  std::shared_ptr<const Graph> body;
+  bool operator==(const Repeat& other) const;
+};
+
+using Attributes = std::variant<Input, Constant, Output, Pointwise, Matmul, Reshape, Transpose, Slice, Expand, Quantize,
+                                Dequantize, Cast, Repeat>;
+
+struct Op {
+  Attributes attributes;
+  Span32 operands;   // in Graph::operand_pool
+  Span32 results;    // consecutive ValueIds: results.begin is the first
+  std::string name;  // where it came from ("" if nowhere): for messages, printed, without meaning (but for input and output)
+};
+
+struct Value {
+  Type type;
+  OpId producer;
+  uint32_t result = 0;  // which of the producer's results
+};
+
+// "pointwise", "matmul", …: the operation's name in text.
+std::string_view kind_name(const Attributes& attributes);
+
+class Graph {
+ public:
+  size_t op_count() const { return ops_.size(); }
+  size_t value_count() const { return values_.size(); }
+  const Op& op(OpId id) const { return ops_[id.index]; }
+  const Value& value(ValueId id) const { return values_[id.index]; }
+  const Type& type(ValueId id) const { return values_[id.index].type; }
+  std::span<const Op> ops() const { return ops_; }
+  std::span<const ValueId> operands(const Op& op) const { return slice(operand_pool_, op.operands); }
+  ValueId result(const Op& op, uint32_t i = 0) const { return ValueId(op.results.begin + i); }
+  // Operations of kind input / output, in order.
+  std::span<const OpId> inputs() const { return inputs_; }
+  std::span<const OpId> outputs() const { return outputs_; }
+
+ private:
+  friend class GraphBuilder;
+  std::vector<Op> ops_;
+  std::vector<Value> values_;
+  std::vector<ValueId> operand_pool_;
+  std::vector<OpId> inputs_;
+  std::vector<OpId> outputs_;
+};
+
+// Same operations, names, types, attributes and constants, in the same order.
+bool operator==(const Graph& a, const Graph& b);
+
+class GraphBuilder {
+ public:
+  // Appends an operation with given result types; nothing is checked before finish().
+  OpId add(Attributes attributes, std::span<const ValueId> operands, std::span<const Type> results, std::string name = "");
+
+  // Shorthands with inferred result types. Preconditions on operands are those of verify(); violating one is our bug
+  // (LOW_CHECK), so a frontend checks what a user can cause before it calls.
+  ValueId input(std::string name, const Type& type);
+  ValueId constant(std::shared_ptr<const Tensor> tensor, std::string name = "");
+  ValueId constant(Tensor tensor, std::string name = "");
+  void output(std::string name, ValueId value);
+  ValueId pointwise(Expr expr, std::span<const ValueId> inputs, std::string name = "");
+  ValueId matmul(Matmul attributes, std::span<const ValueId> operands, DType result, std::string name = "");
+  ValueId reshape(ValueId value, const Shape& shape, std::string name = "");    // the value itself if nothing changes
+  ValueId transpose(ValueId value, const Shape& permutation, std::string name = "");  // likewise
+  ValueId slice(ValueId value, const Shape& start, const Shape& step, const Shape& extents, std::string name = "");
+  ValueId expand(ValueId value, const Shape& shape, std::string name = "");
+  ValueId cast(ValueId value, DType to, Overflow overflow = Overflow::propagate, std::string name = "");
+  ValueId quantize(Quantize attributes, std::span<const ValueId> operands, DType to, std::string name = "");
+  ValueId dequantize(Dequantize attributes, std::span<const ValueId> operands, DType to, std::string name = "");
+  std::vector<ValueId> repeat(Repeat attributes, std::span<const ValueId> operands, std::string name = "");
+
+  const Type& type(ValueId value) const { return graph_.type(value); }
+  const Graph& peek() const { return graph_; }  // what was added so far, unverified
+  // Verifies (ErrorKind::internal: builders check what users can cause) and gives up the graph.
+  Result<Graph> finish() &&;
+
+ private:
+  Graph graph_;
+};
+
+// Result shapes, dtypes, operand counts, broadcasting, order, regions: the first violation, naming the operation.
+Result<void> verify(const Graph& graph);
+
+// Text: a version line, then one operation a line, regions indented; see graph/text.cpp. Constants of up to 16 elements print
+// in full, larger ones by hash; parsing needs `constants` to resolve hashes (hash -> tensor).
+std::string print(const Graph& graph);
+using ConstantsByHash = std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>;
+Result<Graph> parse_graph(std::string_view text, const ConstantsByHash& constants);
+ConstantsByHash constants_by_hash(const Graph& graph);
+// SHA-256 (hex) over dtype, shape and bytes of a tensor.
+std::string constant_hash(const Tensor& tensor);
+// SHA-256 (hex) of the printed graph: what a plan says it belongs to.
+std::string digest(const Graph& graph);
+
+}  // namespace low
