@@ -1,0 +1,64 @@
+// The description of an accelerator: data, never an `if` in the compiler.
+//
+// One JSON file for each machine beside this header (embedded at build time), each number with its source. Units are in the names.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/tensor/dtype.h"
+
+namespace low {
+
+// What one tile's matrix or vector unit does for operands of these math dtypes.
+struct MathRate {
+  DType a, b;
+  double flop_per_cycle;  // of one tile; a multiply-add counts two
+};
+
+struct Machine {
+  std::string name;                  // "mi300x"
+  std::string description;
+  std::vector<std::string> targets;  // targets it runs; empty: no code generation
+  uint32_t tiles = 1;
+  uint32_t clusters = 1;             // tiles are numbered so that tile t is in cluster t * clusters / tiles
+  bool global_memory = true;
+  uint64_t global_memory_bytes = 0;
+  uint64_t tile_memory_bytes = 0;    // own memory of a tile, where allocations may live; 0 with global memory
+  uint64_t scratch_bytes = 0;        // LDS, or the cache share that one kernel run may count on
+  uint32_t vector_lanes = 1;         // f32 lanes that one vector instruction of a tile handles
+  double vector_flop_per_cycle = 1;  // f32 pointwise operations of one tile
+  std::vector<MathRate> math;        // best first where several fit
+  double clock_hz = 1e9;
+  double own_bytes_per_cycle = 1;      // a tile from its own memory or scratch
+  double cluster_bytes_per_cycle = 1;  // a tile from memory or tiles of its cluster (a shared cache)
+  double across_bytes_per_cycle = 1;   // a tile from elsewhere (global memory)
+  double device_bytes_per_cycle = 1;   // all tiles together from global memory
+  double launch_cycles = 0;            // fixed cost of a superstep
+  double transfer_cycles = 0;          // fixed cost of one transfer or copy command
+  double command_cycles = 0;           // fixed cost of one kernel run
+  uint32_t alignment_bytes = 64;       // of allocations
+
+  uint32_t cluster_of(uint32_t tile) const { return static_cast<uint32_t>(uint64_t{tile} * clusters / tiles); }
+};
+
+// FLOP per cycle and tile for these storage dtypes: the rate of the dtypes themselves, else that of the widest of the two that
+// has one (FP8 decodes to bf16 or f32). `math` receives the dtype that is computed in. Never 0.
+double matmul_rate(const Machine& machine, DType a, DType b, DType* math = nullptr);
+
+// Names in alphabetical order.
+std::span<const std::string_view> machine_names();
+// ErrorKind::usage with the known names when there is none of this name.
+Result<Machine> find_machine(std::string_view name);
+// ErrorKind::invalid for anything missing, unknown, or out of range.
+Result<Machine> parse_machine(std::string_view json, std::string_view what);
+// The machine that `--target` implies ("host-x86-64-v4", "host", "gfx942", …).
+Result<Machine> machine_for_target(std::string_view target);
+// With a different number of tiles (--tiles), where the machine's tiles are logical (host); ErrorKind::usage otherwise.
+Result<Machine> with_tiles(const Machine& machine, uint32_t tiles);
+
+}  // namespace low

@@ -1,0 +1,88 @@
+// Plan: all decisions for one graph on one machine. Small and printable.
+//
+// A plan has one OpPlan for each operation of the graph, in the graph's order; `repeat` holds the plan of its body.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "compiler/graph/graph.h"
+#include "compiler/machine/machine.h"
+
+namespace low {
+
+// How an operand reaches a kernel.
+enum class Delivery : uint8_t {
+  direct,  // the kernel reads the producer's allocation where it lies
+  gather,  // copies into a packed allocation of the tile
+};
+
+// input, constant, output, and movements that stay views: nothing to decide.
+struct NoPlan {
+  bool operator==(const NoPlan&) const = default;
+};
+
+// The result [batch, m, n] (batch dimensions flattened) is cut into grid_batch x grid_m x grid_n parts, and k into grid_k partial
+// sums; part (b, i, j, p) runs on tile ((b * grid_m + i) * grid_n + j) * grid_k + p, modulo the number of tiles.
+// Along m, part i covers rows [i * ceil(m / grid_m), …), likewise n and batch. A tile walks its part in blocks: one kernel run for each
+// block (the last of a row or column may be smaller), over all of the tile's k. block_k is the depth in which a kernel stages
+// operands; it divides no result.
+struct MatmulPlan {
+  uint32_t grid_batch = 1, grid_m = 1, grid_n = 1, grid_k = 1;
+  int64_t block_m = 1, block_n = 1, block_k = 1;
+  Delivery a = Delivery::direct, b = Delivery::direct;
+  bool operator==(const MatmulPlan&) const = default;
+};
+
+// The result's row-major index space is cut along `axis` into `parts` (part i covers [i * ceil(extent / parts), …) on tile i).
+// Used by pointwise, and by movements that are materialized.
+struct SplitPlan {
+  uint32_t axis = 0;
+  uint32_t parts = 1;
+  bool operator==(const SplitPlan&) const = default;
+};
+
+// reshape, transpose, slice, expand: `view` leaves the data where it is, `copy` writes it anew in row-major order.
+// A reshape whose operand's strides do not allow a view must be `copy`.
+struct MovementPlan {
+  bool copy = false;
+  SplitPlan split;  // of the copy
+  bool operator==(const MovementPlan&) const = default;
+};
+
+struct RegionPlan;
+struct RepeatPlan {
+  std::vector<RegionPlan> body;  // exactly one
+  bool operator==(const RepeatPlan&) const;
+};
+
+using OpPlan = std::variant<NoPlan, MatmulPlan, SplitPlan, MovementPlan, RepeatPlan>;
+
+struct RegionPlan {
+  std::vector<OpPlan> ops;
+  // How a value that leaves the region as a view, or that is not produced in it, gets to its place (graph outputs, next carried and
+  // collected values): one split for each `output`, in order. Unused where the producer writes the place itself.
+  std::vector<SplitPlan> outputs;
+  bool operator==(const RegionPlan&) const = default;
+};
+inline bool RepeatPlan::operator==(const RepeatPlan& other) const { return body == other.body; }
+
+struct Plan {
+  std::string machine;
+  uint32_t tiles = 0;
+  std::string graph_digest;  // digest(graph) of the graph it was made for
+  RegionPlan region;
+  bool operator==(const Plan&) const = default;
+};
+
+// Text: "low-plan 1", machine, tiles, graph, then one line an operation, regions indented.
+std::string print(const Plan& plan);
+Result<Plan> parse_plan(std::string_view text);
+// A plan from elsewhere (--plan): right graph and machine, right kinds, grids within the tiles, blocks and axes in range, views
+// only where strides allow. ErrorKind::invalid naming the operation.
+Result<void> verify(const Plan& plan, const Graph& graph, const Machine& machine);
+
+}  // namespace low

@@ -1,0 +1,65 @@
+// Search: graph + machine -> plans worth expanding (finalists), best first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/search/plan.h"
+#include "runtime/base/thread_pool.h"
+
+namespace low {
+
+// Predicted cost of something, in cycles of the machine's clock; each item is the time it would take alone.
+struct Cost {
+  double compute = 0;   // arithmetic at the machine's rate, on the busiest tile
+  double memory = 0;    // operands and results through the memory system (the larger of per-tile and whole-device time)
+  double exchange = 0;  // transfers between tiles and local copies
+  double launch = 0;    // fixed costs: supersteps, commands
+  double padding = 0;   // the part of `compute` spent on elements that no result needs
+  // Compute overlaps memory within a superstep; the rest adds up.
+  double total() const { return (compute > memory ? compute : memory) + exchange + launch; }
+  Cost& operator+=(const Cost& other);  // items add up; not exact for overlap: add whole supersteps' totals by CostSum
+};
+
+// One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
+struct KernelWork {
+  enum class Kind : uint8_t { gemm, pointwise, copy } kind = Kind::pointwise;
+  int64_t m = 1, n = 1, k = 1;       // gemm; for others n = elements
+  int64_t block_m = 1, block_n = 1;  // the multiples that the kernel rounds up to
+  DType a = DType::f32, b = DType::f32;
+  int64_t expression_nodes = 0;      // operations for each element of the result (epilogue or pointwise body)
+  int64_t read_bytes = 0;            // of operands, once each
+  int64_t written_bytes = 0;
+  bool strided = false;              // an operand's innermost stride is neither 0 nor 1
+};
+// One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth for both
+// search and low/cost.
+Cost kernel_cost(const Machine& machine, const KernelWork& work);
+// A superstep: the busiest tile's sum, raised to the whole device's bandwidth for all bytes, plus the launch.
+struct SuperstepWork {
+  std::vector<Cost> tiles;  // sum for each tile in use
+  double bytes = 0;         // all tiles' reads and writes through the memory system
+};
+Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
+
+struct SearchOptions {
+  int finalists = 4;
+  int beam = 16;                  // states kept after each operation
+  int64_t candidates_per_op = 4096;  // evaluated at most, in enumeration order; a budget counts candidates, never seconds
+};
+
+struct Finalist {
+  Plan plan;
+  Cost cost;                 // predicted
+  std::string explanation;   // itemised, one line an operation
+};
+struct SearchResult {
+  std::vector<Finalist> finalists;  // at least one; distinct plans; ordered by predicted total, then by printed plan
+  int64_t candidates = 0;           // evaluated
+};
+
+// The graph has been through run_passes. The result does not depend on the pool's number of threads.
+// ErrorKind::unsupported when no plan fits the machine.
+Result<SearchResult> search(const Graph& graph, const Machine& machine, const SearchOptions& options, ThreadPool& pool);
+
+}  // namespace low
