@@ -17,7 +17,7 @@ double real_unary(ExprOp op, double x) {
     case ExprOp::erf: return std::erf(x);
     case ExprOp::tanh: return std::tanh(x);
     case ExprOp::sigmoid: return 1 / (1 + std::exp(-x));
-    case ExprOp::round_even: return x - std::remainder(x, 1.0);
+    case ExprOp::round_even: return std::nearbyint(x);  // the process never leaves the default mode
     case ExprOp::floor: return std::floor(x);
     case ExprOp::ceil: return std::ceil(x);
     case ExprOp::sign: return x > 0 ? 1 : x < 0 ? -1 : x;
@@ -66,13 +66,13 @@ uint64_t integer_power(DType type, uint64_t base, uint64_t exponent) {
   return power;
 }
 
-// Truncated quotient and the remainder that belongs to it (the sign of `a`). x / 0 is 0, so its remainder is x.
+// Truncated quotient and the remainder that belongs to it (the sign of `a`); both are 0 for x / 0.
 struct Division {
   uint64_t quotient;
   uint64_t remainder;
 };
 Division divide(DType type, uint64_t a, uint64_t b) {
-  if (b == 0) return {0, a};
+  if (b == 0) return {0, 0};
   if (!is_signed_integer(type)) return {a / b, a % b};
   if (b == ~uint64_t{0}) return {0 - a, 0};  // by -1, without MIN / -1
   const auto x = static_cast<int64_t>(a);
@@ -142,13 +142,14 @@ bool gives_truth(ExprOp op) {
   }
 }
 
-Scalar arithmetic(ExprOp op, int arity, DType type, const Scalar& a, const Scalar& b) {
+Scalar arithmetic(ExprOp op, DType type, const Scalar& a, const Scalar& b) {
+  const bool unary = op < ExprOp::add;
   if (is_float(type)) {
-    const double value = arity == 1 ? real_unary(op, a.real) : real_binary(op, a.real, b.real);
+    const double value = unary ? real_unary(op, a.real) : real_binary(op, a.real, b.real);
     return {.real = type == DType::f32 ? value : round_to(type, value)};
   }
   const uint64_t value =
-      arity == 1 ? integer_unary(op, type, a.integer) : integer_binary(op, type, a.integer, b.integer);
+      unary ? integer_unary(op, type, a.integer) : integer_binary(op, type, a.integer, b.integer);
   return {.integer = wrap(type, value)};
 }
 
@@ -173,16 +174,13 @@ Scalar Evaluator::operator()(std::span<const Scalar> inputs) {
     const Scalar& b = values_[node.operand[1]];
     const DType operand_type = expr_.nodes[node.operand[0]].dtype;
     if (node.op == ExprOp::convert) {
-      // An f32 value is kept in double up to here, and a conversion to the type that it has already rounds it too.
-      const Scalar& from = a;
-      values_[i] = operand_type == node.dtype && is_float(node.dtype) ? Scalar{.real = round_to(node.dtype, from.real)}
-                                                                     : convert(from, operand_type, node.dtype, node.overflow);
+      values_[i] = convert(a, operand_type, node.dtype, node.overflow);
     } else if (node.op == ExprOp::where) {
       values_[i] = a.integer != 0 ? b : values_[node.operand[2]];
     } else if (gives_truth(node.op)) {
       values_[i] = {.integer = truth(node.op, operand_type, a, b) ? 1U : 0U};
     } else {
-      values_[i] = arithmetic(node.op, info(node.op).arity, node.dtype, a, b);
+      values_[i] = arithmetic(node.op, node.dtype, a, b);
     }
   }
   return values_.back();

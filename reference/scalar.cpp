@@ -63,7 +63,7 @@ void store(Tensor& tensor, int64_t index, const Scalar& scalar) {
 }
 
 Scalar convert(const Scalar& scalar, DType from, DType to, Overflow overflow) {
-  if (from == to) return scalar;
+  if (from == to && !is_float(to)) return scalar;
   if (to == DType::boolean) return {.integer = (is_float(from) ? scalar.real != 0 : scalar.integer != 0) ? 1U : 0U};
   if (is_float(to)) {
     const double value = is_float(from) ? scalar.real : integer_to_real(from, to, scalar.integer);

@@ -26,6 +26,7 @@
 
 namespace low {
 
+// clang-format off
 enum class ExprOp : uint8_t {
   input,     // the element of input `argument`
   constant,  // `literal`: raw bits of one element of the node's dtype
@@ -38,6 +39,7 @@ enum class ExprOp : uint8_t {
   // ternary
   where,
 };
+// clang-format on
 
 struct ExprOpInfo {
   ExprOp op;

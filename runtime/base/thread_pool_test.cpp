@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <numeric>
-#include <set>
 #include <stdexcept>
 #include <thread>
 #include <vector>

@@ -8,10 +8,12 @@
 
 namespace low {
 
+// clang-format off
 enum class DType : uint8_t {
   f64, f32, f16, bf16, f8e4m3fn, f8e5m2, f8e4m3fnuz, f8e5m2fnuz,
   i8, i16, i32, i64, u8, u16, u32, u64, boolean,
 };
+// clang-format on
 inline constexpr int dtype_count = 17;
 
 // Bytes of one element; a boolean takes one byte, 0 or 1.

@@ -1,0 +1,66 @@
+// codegen: TileGraph -> source -> code objects, and the program that drives them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/exchange/exchange.h"
+#include "compiler/low/tile_graph.h"
+#include "compiler/placement/placement.h"
+#include "runtime/base/thread_pool.h"
+#include "runtime/format/package.h"
+
+namespace low {
+
+// A copy kernel is picked by the dtypes at its ends; loops are run data.
+struct CopyKernel {
+  DType source = DType::f32, destination = DType::f32;
+  Overflow overflow = Overflow::propagate;
+  auto operator<=>(const CopyKernel&) const = default;
+};
+
+// What has to be compiled. Kernel i of the program is contract i, then the copy kernels.
+struct KernelSet {
+  std::vector<KernelContract> contracts;
+  std::vector<CopyKernel> copies;
+  std::vector<std::vector<uint32_t>> entries;  // kernels (ascending) that share an entry point; distinct sets, by first use
+  std::vector<uint32_t> superstep_entry;       // entry of each superstep
+};
+KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule);
+
+// "gemm_0", "pointwise_1", "copy_2": kernel i's name in source, profile and manifest.
+std::string kernel_name(const KernelSet& kernels, uint32_t kernel);
+
+// The amalgamated translation unit for all targets: device library, one function for each kernel, one entry point for each set.
+// Deterministic; contains no path.
+std::string emit_source(const KernelSet& kernels);
+
+// Bytes of scratch that kernel runs on one tile need on `target` (the largest of the contracts'). ErrorKind::unsupported for a
+// contract that no kernel of the target implements, naming both.
+Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target);
+
+struct ToolchainOptions {
+  std::string clang;  // program; "" = the build's default, then clang++-19, clang++ in PATH
+};
+struct CodeObject {
+  std::string target;
+  std::string bytes;
+  uint64_t scratch_bytes = 0;
+};
+// Compiles for all targets, in parallel. ErrorKind::unsupported for a target that is unknown, to us or to the clang at hand;
+// ErrorKind::internal with clang's first diagnostic when the source does not compile.
+Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
+                                                std::span<const std::string> targets, const ToolchainOptions& options,
+                                                ThreadPool& pool);
+// "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
+Result<std::string> toolchain_version(const ToolchainOptions& options);
+// Known targets with code generation: host-x86-64-v3, host-x86-64-v4.
+std::span<const std::string_view> codegen_targets();
+
+// Lowers commands, views and control flow to the tables of runtime/format/abi.h.
+Result<Program> lower_program(const TileGraph& graph, const Placement& placement, const Schedule& schedule,
+                              const KernelSet& kernels, const Machine& machine);
+
+}  // namespace low

@@ -1,0 +1,170 @@
+// The importer's context: scopes of named values, one node with its attributes, and the table of operators.
+//
+// ONNX operators change between opsets. Each change that matters here is a row of the table (domain, name, first opset) with the
+// handler that understands it; the row with the largest `since` that is not above the model's opset counts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/frontend/emitter.h"
+#include "runtime/base/error.h"
+
+namespace low {
+
+namespace onnx {
+class AttributeProto;
+class GraphProto;
+class ModelProto;
+class NodeProto;
+class TensorProto;
+}  // namespace onnx
+
+// Bounds on what a hostile model can make us do: nesting of bodies and functions, and nodes after inlining functions.
+inline constexpr int max_nesting = 32;
+inline constexpr int64_t max_nodes = 4'000'000;
+
+using Opsets = std::map<std::string, int64_t, std::less<>>;  // domain ("" is the standard one) -> version
+
+// What all scopes of one model share.
+struct ModelContext {
+  const onnx::ModelProto* model = nullptr;
+  std::string folder;   // external data is beside the model
+  int64_t nodes = 0;    // imported so far, those of inlined functions once for each call
+};
+
+// Names seen by the nodes of one (sub)graph or function body.
+struct Scope {
+  ModelContext& model;
+  Emitter& emit;
+  const Opsets& opsets;
+  int depth = 0;
+  std::map<std::string, ModelValue, std::less<>> values;
+};
+
+class Node {
+ public:
+  Node(Scope& scope, const onnx::NodeProto& proto, int64_t opset) : scope_(scope), proto_(proto), opset_(opset) {}
+
+  Scope& scope() { return scope_; }
+  Emitter& emit() { return scope_.emit; }
+  const onnx::NodeProto& proto() const { return proto_; }
+  int64_t opset() const { return opset_; }
+  const std::string& op_type() const;
+
+  int input_count() const { return static_cast<int>(inputs.size()); }
+  bool has(int i) const { return i < input_count() && inputs[static_cast<size_t>(i)].has_value(); }
+  const ModelValue& input(int i) const { return *inputs[static_cast<size_t>(i)]; }
+  int output_count() const;
+  bool wants_output(int i) const;
+
+  bool has_attribute(std::string_view name) const;
+  Result<int64_t> integer(std::string_view name, int64_t otherwise) const;
+  Result<float> number(std::string_view name, float otherwise) const;
+  Result<std::string> text(std::string_view name, std::string_view otherwise) const;
+  // Nothing if absent.
+  Result<std::optional<std::vector<int64_t>>> integers(std::string_view name) const;
+  Result<std::optional<std::vector<float>>> numbers(std::string_view name) const;
+  Result<Tensor> tensor(std::string_view name) const;             // required
+  Result<const onnx::GraphProto*> graph(std::string_view name) const;  // required
+  // The dtype that an attribute's TensorProto.DataType stands for; nothing if it is absent or 0.
+  Result<std::optional<DType>> dtype(std::string_view name) const;
+  // Values of an integer input that has to be constant.
+  Result<std::vector<int64_t>> constant_integers(int i, std::string_view what) const;
+
+  // Errors that begin with the operator's name.
+  std::unexpected<Error> invalid(std::string_view message) const;
+  std::unexpected<Error> unsupported(std::string_view message) const;
+
+  std::vector<std::optional<ModelValue>> inputs;
+
+ private:
+  // Null if absent; an error if it is there with another type.
+  Result<const onnx::AttributeProto*> find(std::string_view name, int type, std::string_view type_name) const;
+
+  Scope& scope_;
+  const onnx::NodeProto& proto_;
+  int64_t opset_;
+};
+
+using Handled = Result<std::vector<ModelValue>>;
+using Handler = Handled (*)(Node&);
+
+struct OperatorInfo {
+  std::string_view domain;
+  std::string_view name;
+  int since = 1;
+  int min_inputs = 0, max_inputs = 0;  // the first min_inputs must be there
+  int max_outputs = 1;
+  std::string_view attributes;  // names, separated by blanks; others are refused
+  Handler handler = nullptr;
+};
+// Nothing if the operator is unknown, or newer than the opset.
+const OperatorInfo* find_operator(std::string_view domain, std::string_view name, int64_t opset);
+
+// Imports the nodes of a (sub)graph or function in order.
+Result<void> import_nodes(Scope& scope, std::span<const onnx::NodeProto* const> nodes);
+// Binds the initializers of a (sub)graph.
+Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph);
+// Binds a name; ErrorKind::invalid if it is taken.
+Result<void> define(Scope& scope, const std::string& name, ModelValue value);
+// A constant of the model, external or not. `what` names it in messages.
+Result<Tensor> load_tensor(const ModelContext& model, const onnx::TensorProto& proto, std::string_view what);
+Result<Tensor> load_external(const ModelContext& model, const onnx::TensorProto& proto, DType dtype, const Shape& shape,
+                             std::string_view what);
+// Checks a graph's declared types (value_info, outputs) against what was inferred, where both are known.
+Result<void> check_declared_types(const Scope& scope, const onnx::GraphProto& graph);
+
+// The one output of most operators.
+inline Handled one(Result<ModelValue> value) {
+  if (!value) return std::unexpected(std::move(value).error());
+  return std::vector<ModelValue>{std::move(*value)};
+}
+// -rank <= axis < rank, made non-negative.
+Result<int> normalize_axis(const Node& node, int64_t axis, int rank);
+// In quotes, with bytes that are not printable ASCII escaped, and shortened: names come from the file.
+std::string quoted(std::string_view name);
+
+// Handlers, by file.
+Handled import_unary(Node& node);  // elementwise.cpp
+Handled import_binary(Node& node);
+Handled import_comparison(Node& node);
+Handled import_logical(Node& node);
+Handled import_relu(Node& node);
+Handled import_gelu(Node& node);
+Handled import_pow(Node& node);
+Handled import_min_max(Node& node);
+Handled import_clip_attributes(Node& node);
+Handled import_clip(Node& node);
+Handled import_where(Node& node);
+Handled import_cast(Node& node);
+Handled import_cast_like(Node& node);
+Handled import_matmul(Node& node);  // matmul.cpp
+Handled import_gemm(Node& node);
+Handled import_quantize(Node& node);  // quantize.cpp
+Handled import_dequantize(Node& node);
+Handled import_reshape(Node& node);  // movement.cpp
+Handled import_transpose(Node& node);
+Handled import_squeeze(Node& node);
+Handled import_unsqueeze(Node& node);
+Handled import_flatten(Node& node);
+Handled import_expand(Node& node);
+Handled import_identity(Node& node);
+Handled import_constant(Node& node);  // constants.cpp
+Handled import_constant_of_shape(Node& node);
+Handled import_shape(Node& node);
+Handled import_size(Node& node);
+Handled import_dropout(Node& node);
+Handled import_scan_8(Node& node);  // control_flow.cpp
+Handled import_scan(Node& node);
+Handled import_loop(Node& node);
+Handled import_if(Node& node);
+// A model-local function; null if the model has none of this name.
+Result<bool> import_function_call(Scope& scope, const onnx::NodeProto& node, std::vector<ModelValue>& results);  // functions.cpp
+
+}  // namespace low

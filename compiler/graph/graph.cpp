@@ -1,0 +1,186 @@
+#include "compiler/graph/graph.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "runtime/base/error.h"
+
+namespace low {
+
+std::string to_string(const Type& type) { return fmt::format("{}{}", name(type.dtype), to_string(type.shape)); }
+
+bool Repeat::operator==(const Repeat& other) const {
+  return count == other.count && carried == other.carried && invariant == other.invariant &&
+         iterated == other.iterated && collected == other.collected && *body == *other.body;
+}
+
+std::string_view kind_name(const Attributes& attributes) {
+  // In the order of the variant's alternatives.
+  static constexpr std::array<std::string_view, std::variant_size_v<Attributes>> names = {
+      "input", "constant", "output", "pointwise", "matmul", "reshape", "transpose",
+      "slice", "expand", "quantize", "dequantize", "cast", "repeat"};
+  return names[attributes.index()];
+}
+
+bool operator==(const Graph& a, const Graph& b) {
+  if (a.op_count() != b.op_count() || a.value_count() != b.value_count()) return false;
+  for (size_t i = 0; i < a.op_count(); ++i) {
+    const Op& x = a.op(OpId(i));
+    const Op& y = b.op(OpId(i));
+    if (x.name != y.name || x.results != y.results || !std::ranges::equal(a.operands(x), b.operands(y)) ||
+        x.attributes != y.attributes) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < a.value_count(); ++i) {
+    if (a.type(ValueId(i)) != b.type(ValueId(i))) return false;
+  }
+  return true;
+}
+
+OpId GraphBuilder::add(Attributes attributes, std::span<const ValueId> operands, std::span<const Type> results,
+                       std::string name) {
+  const OpId id(graph_.ops_.size());
+  if (std::holds_alternative<Input>(attributes)) graph_.inputs_.push_back(id);
+  if (std::holds_alternative<Output>(attributes)) graph_.outputs_.push_back(id);
+  Op op;
+  op.attributes = std::move(attributes);
+  // A copy first: the operands may lie in the pool that grows here.
+  op.operands = append(graph_.operand_pool_, std::vector<ValueId>(operands.begin(), operands.end()));
+  op.results = {static_cast<uint32_t>(graph_.values_.size()), static_cast<uint32_t>(results.size())};
+  op.name = std::move(name);
+  for (uint32_t i = 0; i < results.size(); ++i) graph_.values_.push_back({results[i], id, i});
+  graph_.ops_.push_back(std::move(op));
+  return id;
+}
+
+ValueId GraphBuilder::input(std::string name, const Type& type) {
+  return graph_.result(graph_.op(add(Input{}, {}, {&type, 1}, std::move(name))));
+}
+
+ValueId GraphBuilder::constant(std::shared_ptr<const Tensor> tensor, std::string name) {
+  const Type type{tensor->dtype(), tensor->shape()};
+  return graph_.result(graph_.op(add(Constant{std::move(tensor)}, {}, {&type, 1}, std::move(name))));
+}
+
+ValueId GraphBuilder::constant(Tensor tensor, std::string name) {
+  return constant(std::make_shared<const Tensor>(std::move(tensor)), std::move(name));
+}
+
+void GraphBuilder::output(std::string name, ValueId value) { add(Output{}, {&value, 1}, {}, std::move(name)); }
+
+namespace {
+
+// Appends an operation of one result.
+ValueId add_one(GraphBuilder& builder, Attributes attributes, std::span<const ValueId> operands, const Type& type,
+                std::string name) {
+  const OpId op = builder.add(std::move(attributes), operands, {&type, 1}, std::move(name));
+  return builder.peek().result(builder.peek().op(op));
+}
+
+}  // namespace
+
+ValueId GraphBuilder::pointwise(Expr expr, std::span<const ValueId> inputs, std::string name) {
+  Shape shape;
+  for (const ValueId input : inputs) {
+    const std::optional<Shape> joined = broadcast(shape, type(input).shape);
+    LOW_CHECK(joined.has_value());
+    shape = *joined;
+  }
+  const Type result{expr.result_type(), shape};
+  return add_one(*this, Pointwise{std::move(expr)}, inputs, result, std::move(name));
+}
+
+ValueId GraphBuilder::matmul(Matmul attributes, std::span<const ValueId> operands, DType result, std::string name) {
+  LOW_CHECK(operands.size() >= 2);
+  const Shape& a = type(operands[0]).shape;
+  const Shape& b = type(operands[1]).shape;
+  LOW_CHECK(a.rank() >= 2 && b.rank() >= 2);
+  const std::optional<Shape> batch = broadcast(Shape(a.extents().first(static_cast<size_t>(a.rank() - 2))),
+                                               Shape(b.extents().first(static_cast<size_t>(b.rank() - 2))));
+  LOW_CHECK(batch.has_value());
+  Shape shape = *batch;
+  shape.append(a[a.rank() - (attributes.transpose_a ? 1 : 2)]);
+  shape.append(b[b.rank() - (attributes.transpose_b ? 2 : 1)]);
+  return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
+}
+
+ValueId GraphBuilder::reshape(ValueId value, const Shape& shape, std::string name) {
+  if (type(value).shape == shape) return value;
+  return add_one(*this, Reshape{}, {&value, 1}, {type(value).dtype, shape}, std::move(name));
+}
+
+ValueId GraphBuilder::transpose(ValueId value, const Shape& permutation, std::string name) {
+  const Type operand = type(value);
+  LOW_CHECK(permutation.rank() == operand.shape.rank());
+  Shape shape;
+  bool identity = true;
+  for (int i = 0; i < permutation.rank(); ++i) {
+    LOW_CHECK(permutation[i] >= 0 && permutation[i] < operand.shape.rank());
+    shape.append(operand.shape[static_cast<int>(permutation[i])]);
+    identity = identity && permutation[i] == i;
+  }
+  if (identity) return value;
+  return add_one(*this, Transpose{permutation}, {&value, 1}, {operand.dtype, shape}, std::move(name));
+}
+
+ValueId GraphBuilder::slice(ValueId value, const Shape& start, const Shape& step, const Shape& extents,
+                            std::string name) {
+  const Type operand = type(value);
+  bool whole = extents == operand.shape;
+  for (int i = 0; whole && i < extents.rank(); ++i) whole = start[i] == 0 && (step[i] == 1 || extents[i] <= 1);
+  if (whole) return value;
+  return add_one(*this, Slice{start, step}, {&value, 1}, {operand.dtype, extents}, std::move(name));
+}
+
+ValueId GraphBuilder::expand(ValueId value, const Shape& shape, std::string name) {
+  if (type(value).shape == shape) return value;
+  return add_one(*this, Expand{}, {&value, 1}, {type(value).dtype, shape}, std::move(name));
+}
+
+ValueId GraphBuilder::cast(ValueId value, DType to, Overflow overflow, std::string name) {
+  if (type(value).dtype == to) return value;
+  return add_one(*this, Cast{overflow}, {&value, 1}, {to, type(value).shape}, std::move(name));
+}
+
+ValueId GraphBuilder::quantize(Quantize attributes, std::span<const ValueId> operands, DType to, std::string name) {
+  LOW_CHECK(!operands.empty());
+  return add_one(*this, attributes, operands, {to, type(operands[0]).shape}, std::move(name));
+}
+
+ValueId GraphBuilder::dequantize(Dequantize attributes, std::span<const ValueId> operands, DType to,
+                                 std::string name) {
+  LOW_CHECK(!operands.empty());
+  return add_one(*this, attributes, operands, {to, type(operands[0]).shape}, std::move(name));
+}
+
+std::vector<ValueId> GraphBuilder::repeat(Repeat attributes, std::span<const ValueId> operands, std::string name) {
+  LOW_CHECK(attributes.body != nullptr);
+  const Graph& body = *attributes.body;
+  const size_t results = size_t{attributes.carried} + attributes.collected;
+  LOW_CHECK(body.outputs().size() == results);
+  std::vector<Type> types;
+  for (size_t i = 0; i < results; ++i) {
+    const Type& element = body.type(body.operands(body.op(body.outputs()[i]))[0]);
+    if (i < attributes.carried) {
+      types.push_back(element);
+      continue;
+    }
+    Shape shape{attributes.count};
+    for (const int64_t extent : element.shape) shape.append(extent);
+    types.push_back({element.dtype, shape});
+  }
+  const Op& op = graph_.op(add(std::move(attributes), operands, types, std::move(name)));
+  std::vector<ValueId> values;
+  for (uint32_t i = 0; i < results; ++i) values.push_back(graph_.result(op, i));
+  return values;
+}
+
+Result<Graph> GraphBuilder::finish() && {
+  LOW_TRY_VOID(verify(graph_));
+  return std::move(graph_);
+}
+
+}  // namespace low
