@@ -24,9 +24,9 @@ Result<Comparison> compare(const Tensor& actual, const Tensor& expected, const T
   const Type actual_type{actual.dtype(), actual.shape()};
   const Type expected_type{expected.dtype(), expected.shape()};
   if (actual_type != expected_type) {
-    return fail(ErrorKind::mismatch, fmt::format("the result is {}{}, but the reference is {}{}", name(actual.dtype()),
-                                                 to_string(actual.shape()), name(expected.dtype()),
-                                                 to_string(expected.shape())));
+    return fail(ErrorKind::mismatch,
+                fmt::format("the result is {}{}, but the reference is {}{}", name(actual.dtype()),
+                            to_string(actual.shape()), name(expected.dtype()), to_string(expected.shape())));
   }
   Comparison comparison{.tolerance = tolerance, .elements = actual.elements()};
   double worst = -infinity;

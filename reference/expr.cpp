@@ -9,46 +9,75 @@ namespace {
 
 double real_unary(ExprOp op, double x) {
   switch (op) {
-    case ExprOp::neg: return -x;
-    case ExprOp::abs: return std::fabs(x);
-    case ExprOp::sqrt: return std::sqrt(x);
-    case ExprOp::exp: return std::exp(x);
-    case ExprOp::log: return std::log(x);
-    case ExprOp::erf: return std::erf(x);
-    case ExprOp::tanh: return std::tanh(x);
-    case ExprOp::sigmoid: return 1 / (1 + std::exp(-x));
-    case ExprOp::round_even: return std::nearbyint(x);  // the process never leaves the default mode
-    case ExprOp::floor: return std::floor(x);
-    case ExprOp::ceil: return std::ceil(x);
-    case ExprOp::sign: return x > 0 ? 1 : x < 0 ? -1 : x;
-    case ExprOp::sin: return std::sin(x);
-    case ExprOp::cos: return std::cos(x);
-    case ExprOp::reciprocal: return 1 / x;
-    default: LOW_CHECK(false);
+    case ExprOp::neg:
+      return -x;
+    case ExprOp::abs:
+      return std::fabs(x);
+    case ExprOp::sqrt:
+      return std::sqrt(x);
+    case ExprOp::exp:
+      return std::exp(x);
+    case ExprOp::log:
+      return std::log(x);
+    case ExprOp::erf:
+      return std::erf(x);
+    case ExprOp::tanh:
+      return std::tanh(x);
+    case ExprOp::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ExprOp::round_even:
+      return std::nearbyint(x);  // the process never leaves the default mode
+    case ExprOp::floor:
+      return std::floor(x);
+    case ExprOp::ceil:
+      return std::ceil(x);
+    case ExprOp::sign:
+      return x > 0 ? 1 : x < 0 ? -1 : x;
+    case ExprOp::sin:
+      return std::sin(x);
+    case ExprOp::cos:
+      return std::cos(x);
+    case ExprOp::reciprocal:
+      return 1 / x;
+    default:
+      LOW_CHECK(false);
   }
 }
 
 double real_binary(ExprOp op, double a, double b) {
   switch (op) {
-    case ExprOp::add: return a + b;
-    case ExprOp::sub: return a - b;
-    case ExprOp::mul: return a * b;
-    case ExprOp::div: return a / b;
-    case ExprOp::pow: return std::pow(a, b);
-    case ExprOp::min: return std::isnan(a) || a < b ? a : b;  // b is the result when it is NaN: a < NaN is false
-    case ExprOp::max: return std::isnan(a) || a > b ? a : b;
-    case ExprOp::modulo: return std::fmod(a, b);
-    default: LOW_CHECK(false);
+    case ExprOp::add:
+      return a + b;
+    case ExprOp::sub:
+      return a - b;
+    case ExprOp::mul:
+      return a * b;
+    case ExprOp::div:
+      return a / b;
+    case ExprOp::pow:
+      return std::pow(a, b);
+    case ExprOp::min:
+      return std::isnan(a) || a < b ? a : b;  // b is the result when it is NaN: a < NaN is false
+    case ExprOp::max:
+      return std::isnan(a) || a > b ? a : b;
+    case ExprOp::modulo:
+      return std::fmod(a, b);
+    default:
+      LOW_CHECK(false);
   }
 }
 
 uint64_t integer_unary(ExprOp op, DType type, uint64_t x) {
   const bool negative = is_signed_integer(type) && static_cast<int64_t>(x) < 0;
   switch (op) {
-    case ExprOp::neg: return 0 - x;
-    case ExprOp::abs: return negative ? 0 - x : x;
-    case ExprOp::sign: return negative ? ~uint64_t{0} : x != 0 ? 1 : 0;
-    default: LOW_CHECK(false);
+    case ExprOp::neg:
+      return 0 - x;
+    case ExprOp::abs:
+      return negative ? 0 - x : x;
+    case ExprOp::sign:
+      return negative ? ~uint64_t{0} : x != 0 ? 1 : 0;
+    default:
+      LOW_CHECK(false);
   }
 }
 
@@ -86,15 +115,24 @@ bool integer_less(DType type, uint64_t a, uint64_t b) {
 
 uint64_t integer_binary(ExprOp op, DType type, uint64_t a, uint64_t b) {
   switch (op) {
-    case ExprOp::add: return a + b;
-    case ExprOp::sub: return a - b;
-    case ExprOp::mul: return a * b;
-    case ExprOp::div: return divide(type, a, b).quotient;
-    case ExprOp::modulo: return divide(type, a, b).remainder;
-    case ExprOp::pow: return integer_power(type, a, b);
-    case ExprOp::min: return integer_less(type, a, b) ? a : b;
-    case ExprOp::max: return integer_less(type, a, b) ? b : a;
-    default: LOW_CHECK(false);
+    case ExprOp::add:
+      return a + b;
+    case ExprOp::sub:
+      return a - b;
+    case ExprOp::mul:
+      return a * b;
+    case ExprOp::div:
+      return divide(type, a, b).quotient;
+    case ExprOp::modulo:
+      return divide(type, a, b).remainder;
+    case ExprOp::pow:
+      return integer_power(type, a, b);
+    case ExprOp::min:
+      return integer_less(type, a, b) ? a : b;
+    case ExprOp::max:
+      return integer_less(type, a, b) ? b : a;
+    default:
+      LOW_CHECK(false);
   }
 }
 
@@ -110,18 +148,30 @@ int order(DType type, const Scalar& a, const Scalar& b) {
 
 bool truth(ExprOp op, DType type, const Scalar& a, const Scalar& b) {
   switch (op) {
-    case ExprOp::logical_not: return a.integer == 0;
-    case ExprOp::logical_and: return a.integer != 0 && b.integer != 0;
-    case ExprOp::logical_or: return a.integer != 0 || b.integer != 0;
-    case ExprOp::logical_xor: return (a.integer != 0) != (b.integer != 0);
-    case ExprOp::is_nan: return is_float(type) && std::isnan(a.real);
-    case ExprOp::equal: return order(type, a, b) == 0;
-    case ExprOp::not_equal: return order(type, a, b) != 0;
-    case ExprOp::less: return order(type, a, b) == -1;
-    case ExprOp::less_equal: return order(type, a, b) <= 0;
-    case ExprOp::greater: return order(type, a, b) == 1;
-    case ExprOp::greater_equal: return order(type, a, b) == 0 || order(type, a, b) == 1;
-    default: LOW_CHECK(false);
+    case ExprOp::logical_not:
+      return a.integer == 0;
+    case ExprOp::logical_and:
+      return a.integer != 0 && b.integer != 0;
+    case ExprOp::logical_or:
+      return a.integer != 0 || b.integer != 0;
+    case ExprOp::logical_xor:
+      return (a.integer != 0) != (b.integer != 0);
+    case ExprOp::is_nan:
+      return is_float(type) && std::isnan(a.real);
+    case ExprOp::equal:
+      return order(type, a, b) == 0;
+    case ExprOp::not_equal:
+      return order(type, a, b) != 0;
+    case ExprOp::less:
+      return order(type, a, b) == -1;
+    case ExprOp::less_equal:
+      return order(type, a, b) <= 0;
+    case ExprOp::greater:
+      return order(type, a, b) == 1;
+    case ExprOp::greater_equal:
+      return order(type, a, b) == 0 || order(type, a, b) == 1;
+    default:
+      LOW_CHECK(false);
   }
 }
 
@@ -137,8 +187,10 @@ bool gives_truth(ExprOp op) {
     case ExprOp::less:
     case ExprOp::less_equal:
     case ExprOp::greater:
-    case ExprOp::greater_equal: return true;
-    default: return false;
+    case ExprOp::greater_equal:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -148,8 +200,7 @@ Scalar arithmetic(ExprOp op, DType type, const Scalar& a, const Scalar& b) {
     const double value = unary ? real_unary(op, a.real) : real_binary(op, a.real, b.real);
     return {.real = type == DType::f32 ? value : round_to(type, value)};
   }
-  const uint64_t value =
-      unary ? integer_unary(op, type, a.integer) : integer_binary(op, type, a.integer, b.integer);
+  const uint64_t value = unary ? integer_unary(op, type, a.integer) : integer_binary(op, type, a.integer, b.integer);
   return {.integer = wrap(type, value)};
 }
 

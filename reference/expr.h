@@ -9,9 +9,10 @@
 
 namespace low::reference {
 
-// Evaluates one element at a time. f64 and f32 nodes are kept in double and not rounded, but `convert` to f32 rounds; nodes of
-// narrower floats are rounded to their format after each node, as the model's own casts and quantizations are such nodes.
-// Not for concurrent use: each thread makes its own. The expression must be verified and outlive the evaluator.
+// Evaluates one element at a time. f64 and f32 nodes are kept in double and not rounded, but `convert` to f32 rounds;
+// nodes of narrower floats are rounded to their format after each node, as the model's own casts and quantizations are
+// such nodes. Not for concurrent use: each thread makes its own. The expression must be verified and outlive the
+// evaluator.
 class Evaluator {
  public:
   explicit Evaluator(const Expr& expr);

@@ -56,8 +56,8 @@ constexpr int64_t row_block = 32;
 constexpr int64_t column_block = 512;  // with depth_block, 256 KiB of b: stays in the second cache
 constexpr int64_t depth_block = 64;
 
-// c[rows, n] += a[rows, k] * b[k, n], all row-major; for each element of c the products are added in the order of k. Two rows and
-// four steps of k at a time only save loads and stores of c.
+// c[rows, n] += a[rows, k] * b[k, n], all row-major; for each element of c the products are added in the order of k.
+// Two rows and four steps of k at a time only save loads and stores of c.
 template <typename T>
 [[gnu::always_inline]] inline void multiply_generic(const T* a, const T* b, T* c, int64_t rows, int64_t k, int64_t n) {
   const auto add_product = [](const T* a_row, const T* b_row, T* c_row, int64_t width) {

@@ -1,5 +1,5 @@
-// The operations of a Graph, one function each. Operands have been verified against the attributes; `result` is the type that the
-// graph states. `pool` may be null; the result does not depend on it.
+// The operations of a Graph, one function each. Operands have been verified against the attributes; `result` is the
+// type that the graph states. `pool` may be null; the result does not depend on it.
 #pragma once
 
 #include <span>

@@ -26,7 +26,8 @@ void for_quantized(Operands operands, const Shape& shape, std::optional<int> axi
   for_parts(pool, shape.elements(), [&](int64_t begin, int64_t end) {
     Walk walk(shape, strides, begin);
     for (int64_t i = begin; i < end; ++i, walk.next()) {
-      element(i, load(scale, walk.offset(0)).real, zero_point == nullptr ? Scalar{} : load(*zero_point, walk.offset(1)));
+      element(i, load(scale, walk.offset(0)).real,
+              zero_point == nullptr ? Scalar{} : load(*zero_point, walk.offset(1)));
     }
   });
 }
@@ -51,7 +52,8 @@ Tensor pointwise(const Pointwise& attributes, Operands operands, const Type& res
   return output;
 }
 
-// QuantizeLinear divides in the scale's type, so the quotient is rounded to it: a value that is a tie there is rounded as a tie.
+// QuantizeLinear divides in the scale's type, so the quotient is rounded to it: a value that is a tie there is rounded
+// as a tie.
 Tensor quantize(const Quantize& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   const Tensor& x = *operands[0];
   Tensor output(result.dtype, result.shape);
@@ -59,7 +61,9 @@ Tensor quantize(const Quantize& attributes, Operands operands, const Type& resul
   for_quantized(operands, result.shape, attributes.axis, pool, [&](int64_t i, double scale, const Scalar& zero_point) {
     const double quotient = round_to(division, to_real(x.dtype(), load(x, i)) / scale);
     if (is_float(result.dtype)) {
-      output.set_bits(i, encode(result.dtype, quotient + zero_point.real, attributes.overflow));
+      // Without an addition of 0, that would make +0 of -0.
+      const double shifted = zero_point.real == 0 ? quotient : quotient + zero_point.real;
+      output.set_bits(i, encode(result.dtype, shifted, attributes.overflow));
     } else {
       const double shifted = std::nearbyint(quotient) + to_real(result.dtype, zero_point);
       output.set_bits(i, truncate_and_saturate(result.dtype, shifted));

@@ -6,8 +6,8 @@
 namespace low::reference {
 namespace {
 
-// An integer's magnitude as a double. Bits beyond the 53 of a double are gathered in the last of them (rounding to odd), so
-// that rounding the result once more, to at most 51 bits, gives what rounding the integer at once would.
+// An integer's magnitude as a double. Bits beyond the 53 of a double are gathered in the last of them (rounding to
+// odd), so that rounding the result once more, to at most 51 bits, gives what rounding the integer at once would.
 double magnitude_to_odd(uint64_t magnitude) {
   const int excess = static_cast<int>(std::bit_width(magnitude)) - 53;
   if (excess <= 0) return static_cast<double>(magnitude);
@@ -27,14 +27,22 @@ double integer_to_real(DType from, DType to, uint64_t integer) {
 
 uint64_t wrap(DType type, uint64_t value) {
   switch (type) {
-    case DType::i8: return static_cast<uint64_t>(static_cast<int8_t>(value));
-    case DType::i16: return static_cast<uint64_t>(static_cast<int16_t>(value));
-    case DType::i32: return static_cast<uint64_t>(static_cast<int32_t>(value));
-    case DType::u8: return static_cast<uint8_t>(value);
-    case DType::u16: return static_cast<uint16_t>(value);
-    case DType::u32: return static_cast<uint32_t>(value);
-    case DType::boolean: return value != 0 ? 1 : 0;
-    default: return value;
+    case DType::i8:
+      return static_cast<uint64_t>(static_cast<int8_t>(value));
+    case DType::i16:
+      return static_cast<uint64_t>(static_cast<int16_t>(value));
+    case DType::i32:
+      return static_cast<uint64_t>(static_cast<int32_t>(value));
+    case DType::u8:
+      return static_cast<uint8_t>(value);
+    case DType::u16:
+      return static_cast<uint16_t>(value);
+    case DType::u32:
+      return static_cast<uint32_t>(value);
+    case DType::boolean:
+      return value != 0 ? 1 : 0;
+    default:
+      return value;
   }
 }
 

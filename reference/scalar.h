@@ -7,8 +7,8 @@
 
 namespace low::reference {
 
-// Floats are in `real`. Integers and booleans are in `integer`: their value modulo 2^64, so sign-extended for signed types and
-// zero-extended for the others.
+// Floats are in `real`. Integers and booleans are in `integer`: their value modulo 2^64, so sign-extended for signed
+// types and zero-extended for the others.
 struct Scalar {
   double real = 0;
   uint64_t integer = 0;

@@ -42,7 +42,8 @@ class Session {
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
   // For benchmarks and tests, the parts of run().
   Result<void> bind(std::span<const Tensor> inputs);
-  Result<void> launch();
+  // `samples`: as in Invocation, tiles x executed_supersteps(program) or none.
+  Result<void> launch(std::span<abi::Sample> samples = {});
   Result<std::vector<Tensor>> fetch() const;
   // Fills the arena with a byte, so that a result that was not computed shows.
   Result<void> poison(std::byte value);

@@ -63,4 +63,7 @@ std::span<const std::string_view> codegen_targets();
 Result<Program> lower_program(const TileGraph& graph, const Placement& placement, const Schedule& schedule,
                               const KernelSet& kernels, const Machine& machine);
 
+// For people: control flow, and each tile's commands with their operands' places.
+std::string print(const Program& program);
+
 }  // namespace low

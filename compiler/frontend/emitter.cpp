@@ -13,8 +13,16 @@ namespace {
 constexpr int64_t fold_bytes = 32 * 1024;
 constexpr int64_t fold_operand_bytes = 1024 * 1024;
 
-int64_t bytes_of(const Type& type) {
-  return type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype));
+int64_t bytes_of(const Type& type) { return type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)); }
+
+Result<ModelValue> fold_one(Attributes attributes, std::span<const ModelValue> operands,
+                            std::span<const Tensor* const> tensors, const Type& result) {
+  GraphBuilder scratch;
+  std::vector<ValueId> ids;
+  for (const ModelValue& operand : operands) ids.push_back(scratch.input("", operand.type));
+  const OpId op = scratch.add(std::move(attributes), ids, std::span(&result, 1));
+  LOW_TRY(std::vector<Tensor> folded, fold(scratch.peek(), scratch.peek().op(op), tensors));
+  return constant_value(std::move(folded[0]));
 }
 
 }  // namespace
@@ -49,6 +57,12 @@ Result<void> check_size(const Type& type) {
   return {};
 }
 
+bool Emitter::may_make(const Type& type) {
+  if (bytes_of(type) > fold_budget_) return false;
+  fold_budget_ -= bytes_of(type);
+  return true;
+}
+
 ValueId Emitter::materialize(const ModelValue& value) {
   if (!value.constant) return value.id;
   const auto [place, is_new] = materialized_.try_emplace(value.constant.get());
@@ -64,9 +78,8 @@ Result<ModelValue> Emitter::emit(Attributes attributes, std::span<const ModelVal
     for (const ModelValue& operand : operands) {
       if (operand.constant && bytes_of(operand.type) <= fold_operand_bytes) tensors.push_back(operand.constant.get());
     }
-    if (tensors.size() == operands.size()) {
-      LOW_TRY(Tensor folded, fold_op(attributes, tensors, result));
-      return constant_value(std::move(folded));
+    if (tensors.size() == operands.size() && may_make(result)) {
+      return fold_one(std::move(attributes), operands, tensors, result);
     }
   }
   std::vector<ValueId> ids;
@@ -79,15 +92,17 @@ ModelValue Emitter::input(std::string name, const Type& type) {
   return ModelValue{type, nullptr, builder_.input(std::move(name), type)};
 }
 
-void Emitter::output(std::string name, const ModelValue& value) { builder_.output(std::move(name), materialize(value)); }
+void Emitter::output(std::string name, const ModelValue& value) {
+  builder_.output(std::move(name), materialize(value));
+}
 
 Result<ModelValue> Emitter::pointwise(Expr expr, std::span<const ModelValue> inputs) {
   Type result{expr.result_type(), Shape{}};
   for (const ModelValue& input : inputs) {
     const auto shape = broadcast(result.shape, input.shape());
     if (!shape) {
-      return fail(ErrorKind::invalid, fmt::format("shapes {} and {} do not broadcast", to_string(result.shape),
-                                                  to_string(input.shape())));
+      return fail(ErrorKind::invalid,
+                  fmt::format("shapes {} and {} do not broadcast", to_string(result.shape), to_string(input.shape())));
     }
     result.shape = *shape;
   }
@@ -122,10 +137,10 @@ Result<ModelValue> Emitter::reshape(const ModelValue& value, const Shape& shape)
   const Type type{value.dtype(), shape};
   LOW_TRY_VOID(check_size(type));
   if (shape.elements() != value.shape().elements()) {
-    return fail(ErrorKind::invalid, fmt::format("{} does not have as many elements as shape {}", to_string(value.type),
-                                                to_string(shape)));
+    return fail(ErrorKind::invalid,
+                fmt::format("{} does not have as many elements as shape {}", to_string(value.type), to_string(shape)));
   }
-  if (value.constant) {  // whatever its size: the unshaped constant is never added
+  if (value.constant && bytes_of(type) <= fold_operand_bytes && may_make(type)) {
     Tensor reshaped(value.dtype(), shape);
     if (!reshaped.bytes().empty()) {
       std::memcpy(reshaped.bytes().data(), value.constant->bytes().data(), reshaped.bytes().size());
@@ -146,7 +161,8 @@ Result<ModelValue> Emitter::transpose(const ModelValue& value, const Shape& perm
   return emit(Transpose{permutation}, std::span(&value, 1), type, true);
 }
 
-Result<ModelValue> Emitter::slice(const ModelValue& value, const Shape& start, const Shape& step, const Shape& extents) {
+Result<ModelValue> Emitter::slice(const ModelValue& value, const Shape& start, const Shape& step,
+                                  const Shape& extents) {
   return emit(Slice{start, step}, std::span(&value, 1), Type{value.dtype(), extents}, true);
 }
 
@@ -154,7 +170,8 @@ Result<ModelValue> Emitter::expand(const ModelValue& value, const Shape& shape) 
   if (shape == value.shape()) return value;
   const auto together = broadcast(value.shape(), shape);
   if (!together || *together != shape) {
-    return fail(ErrorKind::invalid, fmt::format("{} does not broadcast to {}", to_string(value.type), to_string(shape)));
+    return fail(ErrorKind::invalid,
+                fmt::format("{} does not broadcast to {}", to_string(value.type), to_string(shape)));
   }
   return emit(Expand{}, std::span(&value, 1), Type{value.dtype(), shape}, true);
 }

@@ -35,6 +35,9 @@ Tensor integer_scalar(int64_t value);
 // limits, ErrorKind::unsupported.
 class Emitter {
  public:
+  // `fold_budget`: bytes of constants that folding may still make, shared by all emitters of a model. Without it, a small file
+  // of many foldable nodes could take any amount of memory.
+  explicit Emitter(int64_t& fold_budget) : fold_budget_(fold_budget) {}
   // `name` of the operations that follow: where they come from.
   void set_origin(std::string name) { origin_ = std::move(name); }
 
@@ -59,8 +62,13 @@ class Emitter {
  private:
   ValueId materialize(const ModelValue& value);
   // Adds the operation, or folds it when all operands are constant, the result is small and `may_fold`.
-  Result<ModelValue> emit(Attributes attributes, std::span<const ModelValue> operands, const Type& result, bool may_fold);
+  Result<ModelValue> emit(Attributes attributes, std::span<const ModelValue> operands, const Type& result,
+                          bool may_fold);
 
+  // Whether a constant of this type may be made; if so, it is charged.
+  bool may_make(const Type& type);
+
+  int64_t& fold_budget_;
   GraphBuilder builder_;
   std::string origin_;
   std::map<const Tensor*, ValueId> materialized_;  // looked up only; the graph keeps the tensors alive

@@ -28,7 +28,7 @@ std::string operator_text(const onnx::NodeProto& node, std::optional<int64_t> op
   const std::string_view domain = domain_of(node);
   // Names come from the file; those that are not plain words are quoted.
   const std::string full = fmt::format("{}.{}", domain.empty() ? "ai.onnx" : domain, node.op_type());
-  const std::string shown = quoted(full) == '"' + full + '"' ? full : quoted(full);
+  const std::string shown = in_quotes(full) == '"' + full + '"' ? full : in_quotes(full);
   return opset ? fmt::format("operator {} (opset {})", shown, *opset) : fmt::format("operator {}", shown);
 }
 
@@ -46,13 +46,14 @@ Result<void> check_node(const Node& node, const OperatorInfo& info) {
   for (int i = 0; i < attributes.size(); ++i) {
     const std::string& name = attributes[i].name();
     if (!contains_word(info.attributes, name)) {
-      return node.unsupported(fmt::format("attribute {} is not supported in opset {}", quoted(name), node.opset()));
+      return node.unsupported(fmt::format("attribute {} is not supported in opset {}", in_quotes(name), node.opset()));
     }
     for (int j = 0; j < i; ++j) {
-      if (attributes[j].name() == name) return node.invalid(fmt::format("attribute {} occurs twice", quoted(name)));
+      if (attributes[j].name() == name) return node.invalid(fmt::format("attribute {} occurs twice", in_quotes(name)));
     }
     if (!attributes[i].ref_attr_name().empty()) {
-      return node.invalid(fmt::format("attribute {} refers to a function's attribute outside a function", quoted(name)));
+      return node.invalid(
+          fmt::format("attribute {} refers to a function's attribute outside a function", in_quotes(name)));
     }
   }
   return {};
@@ -68,8 +69,8 @@ Result<std::vector<ModelValue>> import_node(Scope& scope, const onnx::NodeProto&
     LOW_TRY(const bool is_function, import_function_call(scope, proto, results));
     if (is_function) return results;
     if (!opset) {
-      return fail(ErrorKind::invalid, fmt::format("{} is of a domain that the model does not import",
-                                                  operator_text(proto, std::nullopt)));
+      return fail(ErrorKind::invalid,
+                  fmt::format("{} is of a domain that the model does not import", operator_text(proto, std::nullopt)));
     }
     return fail(ErrorKind::unsupported, operator_text(proto, opset) + " is not supported");
   }
@@ -81,8 +82,8 @@ Result<std::vector<ModelValue>> import_node(Scope& scope, const onnx::NodeProto&
     }
     const auto found = scope.values.find(name);
     if (found == scope.values.end()) {
-      return node.invalid(fmt::format("input {} is not defined by an earlier node, an initializer or an input",
-                                      quoted(name)));
+      return node.invalid(
+          fmt::format("input {} is not defined by an earlier node, an initializer or an input", in_quotes(name)));
     }
     node.inputs.emplace_back(found->second);
   }
@@ -123,7 +124,8 @@ bool Node::has_attribute(std::string_view name) const {
 Result<const onnx::AttributeProto*> Node::find(std::string_view name, int type, std::string_view type_name) const {
   for (const onnx::AttributeProto& attribute : proto_.attribute()) {
     if (attribute.name() != name) continue;
-    if (attribute.type() != type) return invalid(fmt::format("attribute {} is not of type {}", quoted(name), type_name));
+    if (attribute.type() != type)
+      return invalid(fmt::format("attribute {} is not of type {}", in_quotes(name), type_name));
     return &attribute;
   }
   return static_cast<const onnx::AttributeProto*>(nullptr);
@@ -158,15 +160,15 @@ Result<std::optional<std::vector<float>>> Node::numbers(std::string_view name) c
 
 Result<Tensor> Node::tensor(std::string_view name) const {
   LOW_TRY(const auto* attribute, find(name, onnx::AttributeProto::TENSOR, "TENSOR"));
-  if (attribute == nullptr) return invalid(fmt::format("attribute {} is missing", quoted(name)));
-  auto loaded = load_tensor(scope_.model, attribute->t(), fmt::format("attribute {}", quoted(name)));
+  if (attribute == nullptr) return invalid(fmt::format("attribute {} is missing", in_quotes(name)));
+  auto loaded = load_tensor(scope_.model, attribute->t(), fmt::format("attribute {}", in_quotes(name)));
   if (!loaded) return in_context(op_type(), loaded.error());
   return loaded;
 }
 
 Result<const onnx::GraphProto*> Node::graph(std::string_view name) const {
   LOW_TRY(const auto* attribute, find(name, onnx::AttributeProto::GRAPH, "GRAPH"));
-  if (attribute == nullptr) return invalid(fmt::format("attribute {} is missing", quoted(name)));
+  if (attribute == nullptr) return invalid(fmt::format("attribute {} is missing", in_quotes(name)));
   return &attribute->g();
 }
 
@@ -174,11 +176,11 @@ Result<std::optional<DType>> Node::dtype(std::string_view name) const {
   LOW_TRY(const int64_t number, integer(name, 0));
   if (number == 0) return std::optional<DType>();
   if (number < 0 || number > std::numeric_limits<int32_t>::max()) {
-    return invalid(fmt::format("attribute {} is {}, which is no data type", quoted(name), number));
+    return invalid(fmt::format("attribute {} is {}, which is no data type", in_quotes(name), number));
   }
-  auto type = dtype_from_onnx(static_cast<int32_t>(number), fmt::format("attribute {}", quoted(name)));
-  if (!type) return in_context(op_type(), type.error());
-  return std::optional(*type);
+  const auto type = dtype_from_onnx(static_cast<int>(number));
+  if (!type) return unsupported(fmt::format("data type {}", onnx_data_type_name(static_cast<int>(number))));
+  return type;
 }
 
 Result<std::vector<int64_t>> Node::constant_integers(int i, std::string_view what) const {
@@ -200,7 +202,7 @@ Result<int> normalize_axis(const Node& node, int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   constexpr size_t longest = 200;
   std::string text = "\"";
   for (const char c : name.substr(0, longest)) {
@@ -218,7 +220,7 @@ std::string quoted(std::string_view name) {
 
 Result<void> define(Scope& scope, const std::string& name, ModelValue value) {
   if (!scope.values.try_emplace(name, std::move(value)).second) {
-    return fail(ErrorKind::invalid, fmt::format("value {} is defined twice", quoted(name)));
+    return fail(ErrorKind::invalid, fmt::format("value {} is defined twice", in_quotes(name)));
   }
   return {};
 }
@@ -229,7 +231,7 @@ Result<void> import_nodes(Scope& scope, std::span<const onnx::NodeProto* const> 
   }
   for (size_t i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto& node = *nodes[i];
-    const auto context = [&] { return fmt::format("node {} (#{})", quoted(node.name()), i); };
+    const auto context = [&] { return fmt::format("node {} (#{})", in_quotes(node.name()), i); };
     if (++scope.model.nodes > max_nodes) {
       return fail(ErrorKind::unsupported, fmt::format("the model has more than {} nodes", max_nodes));
     }
@@ -239,8 +241,8 @@ Result<void> import_nodes(Scope& scope, std::span<const onnx::NodeProto* const> 
       if (node.output(j).empty()) continue;
       const auto index = static_cast<size_t>(j);
       if (index >= results->size()) {
-        return in_context(context(), Error{ErrorKind::invalid, fmt::format("{} has only {} outputs", node.op_type(),
-                                                                           results->size())});
+        return in_context(context(), Error{ErrorKind::invalid,
+                                           fmt::format("{} has only {} outputs", node.op_type(), results->size())});
       }
       if (auto defined = define(scope, node.output(j), (*results)[index]); !defined) {
         return in_context(context(), defined.error());

@@ -23,19 +23,25 @@ class GraphProto;
 class ModelProto;
 class NodeProto;
 class TensorProto;
+class TypeProto;
 }  // namespace onnx
 
 // Bounds on what a hostile model can make us do: nesting of bodies and functions, and nodes after inlining functions.
 inline constexpr int max_nesting = 32;
-inline constexpr int64_t max_nodes = 4'000'000;
+inline constexpr int64_t max_nodes = 1'000'000;
+// A function's constants are loaded once for each call.
+inline constexpr int64_t max_function_bytes = int64_t{1} << 30;
 
 using Opsets = std::map<std::string, int64_t, std::less<>>;  // domain ("" is the standard one) -> version
 
 // What all scopes of one model share.
 struct ModelContext {
   const onnx::ModelProto* model = nullptr;
-  std::string folder;   // external data is beside the model
-  int64_t nodes = 0;    // imported so far, those of inlined functions once for each call
+  std::string folder;                      // external data is beside the model
+  int64_t nodes = 0;                       // imported so far, those of inlined functions once for each call
+  int64_t fold_budget = int64_t{1} << 26;  // bytes of constants that the importer may still make
+  int calls = 0;                           // function calls that are being inlined
+  int64_t function_bytes = 0;              // of constants in functions, once for each call
 };
 
 // Names seen by the nodes of one (sub)graph or function body.
@@ -70,7 +76,7 @@ class Node {
   // Nothing if absent.
   Result<std::optional<std::vector<int64_t>>> integers(std::string_view name) const;
   Result<std::optional<std::vector<float>>> numbers(std::string_view name) const;
-  Result<Tensor> tensor(std::string_view name) const;             // required
+  Result<Tensor> tensor(std::string_view name) const;                  // required
   Result<const onnx::GraphProto*> graph(std::string_view name) const;  // required
   // The dtype that an attribute's TensorProto.DataType stands for; nothing if it is absent or 0.
   Result<std::optional<DType>> dtype(std::string_view name) const;
@@ -114,11 +120,13 @@ Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph);
 // Binds a name; ErrorKind::invalid if it is taken.
 Result<void> define(Scope& scope, const std::string& name, ModelValue value);
 // A constant of the model, external or not. `what` names it in messages.
-Result<Tensor> load_tensor(const ModelContext& model, const onnx::TensorProto& proto, std::string_view what);
-Result<Tensor> load_external(const ModelContext& model, const onnx::TensorProto& proto, DType dtype, const Shape& shape,
-                             std::string_view what);
-// Checks a graph's declared types (value_info, outputs) against what was inferred, where both are known.
+Result<Tensor> load_tensor(ModelContext& model, const onnx::TensorProto& proto, std::string_view what);
+// Checks a declared type against the actual one, where the declared one is known. `what` names the value.
+Result<void> check_declared_type(const onnx::TypeProto& declared, const Type& actual, std::string_view what);
+// The same for value_info and outputs of a graph whose nodes were imported.
 Result<void> check_declared_types(const Scope& scope, const onnx::GraphProto& graph);
+// Imports a graph whose inputs are bound already; its outputs in order.
+Result<std::vector<ModelValue>> import_graph(Scope& scope, const onnx::GraphProto& graph);
 
 // The one output of most operators.
 inline Handled one(Result<ModelValue> value) {
@@ -128,7 +136,7 @@ inline Handled one(Result<ModelValue> value) {
 // -rank <= axis < rank, made non-negative.
 Result<int> normalize_axis(const Node& node, int64_t axis, int rank);
 // In quotes, with bytes that are not printable ASCII escaped, and shortened: names come from the file.
-std::string quoted(std::string_view name);
+std::string in_quotes(std::string_view name);
 
 // Handlers, by file.
 Handled import_unary(Node& node);  // elementwise.cpp
@@ -165,6 +173,7 @@ Handled import_scan(Node& node);
 Handled import_loop(Node& node);
 Handled import_if(Node& node);
 // A model-local function; null if the model has none of this name.
-Result<bool> import_function_call(Scope& scope, const onnx::NodeProto& node, std::vector<ModelValue>& results);  // functions.cpp
+Result<bool> import_function_call(Scope& scope, const onnx::NodeProto& node,
+                                  std::vector<ModelValue>& results);  // functions.cpp
 
 }  // namespace low

@@ -169,8 +169,8 @@ uint16_t ExprBuilder::constant(DType dtype, double value) {
   // An expression of one conversion, so that there is one definition of the clamping and rounding.
   if (is_float(dtype)) return constant_bits(dtype, encode(dtype, value, Overflow::saturate));
   Expr expr;
-  expr.nodes.push_back({.op = ExprOp::constant, .dtype = DType::f64,
-                        .literal = encode(DType::f64, value, Overflow::saturate)});
+  expr.nodes.push_back(
+      {.op = ExprOp::constant, .dtype = DType::f64, .literal = encode(DType::f64, value, Overflow::saturate)});
   expr.nodes.push_back({.op = ExprOp::convert, .dtype = dtype});
   return constant_bits(dtype, evaluate(expr, {}));
 }
@@ -211,7 +211,8 @@ uint16_t ExprBuilder::inline_expr(const Expr& other, std::span<const uint16_t> a
 }
 
 Expr ExprBuilder::finish(uint16_t result) && {
-  // Post-order from the result, operands left to right: equal expressions come out equal, whatever the order of building.
+  // Post-order from the result, operands left to right: equal expressions come out equal, whatever the order of
+  // building.
   constexpr uint16_t none = UINT16_MAX;
   std::vector<uint16_t> renamed(expr_.nodes.size(), none);
   struct Frame {
@@ -257,7 +258,8 @@ Result<void> verify(const Expr& expr, std::string_view what) {
     if (node.op != ExprOp::input) continue;
     std::optional<DType>& type = input_types[node.argument];
     if (type && *type != node.dtype) {
-      return wrong(node_error(expr, i, fmt::format("input {} is read as {} and {}", node.argument, name(*type), name(node.dtype))));
+      return wrong(node_error(
+          expr, i, fmt::format("input {} is read as {} and {}", node.argument, name(*type), name(node.dtype))));
     }
     type = node.dtype;
   }

@@ -21,8 +21,8 @@ uint64_t widen(uint64_t bits, DType type) {
   return static_cast<uint64_t>(static_cast<int64_t>(bits << shift) >> shift);
 }
 
-// An integer as a double that rounds to any float format of up to 24 bits as the integer itself would: when it needs more
-// than 53 bits, what is lost sets the last bit (rounding to odd).
+// An integer as a double that rounds to any float format of up to 24 bits as the integer itself would: when it needs
+// more than 53 bits, what is lost sets the last bit (rounding to odd).
 double to_double_odd(uint64_t magnitude, bool negative) {
   const int excess = std::bit_width(magnitude) - 53;
   double value = 0;
@@ -74,22 +74,38 @@ uint64_t convert(uint64_t bits, DType from, DType to, Overflow overflow) {
 template <typename T>
 T float_unary(ExprOp op, T x) {
   switch (op) {
-    case ExprOp::neg: return -x;
-    case ExprOp::abs: return std::abs(x);
-    case ExprOp::sqrt: return std::sqrt(x);
-    case ExprOp::exp: return std::exp(x);
-    case ExprOp::log: return std::log(x);
-    case ExprOp::erf: return std::erf(x);
-    case ExprOp::tanh: return std::tanh(x);
-    case ExprOp::sigmoid: return T{1} / (T{1} + std::exp(-x));
-    case ExprOp::round_even: return std::nearbyint(x);  // in the default rounding mode
-    case ExprOp::floor: return std::floor(x);
-    case ExprOp::ceil: return std::ceil(x);
-    case ExprOp::sign: return x > 0 ? T{1} : x < 0 ? T{-1} : x;  // zeros and NaN are themselves
-    case ExprOp::sin: return std::sin(x);
-    case ExprOp::cos: return std::cos(x);
-    case ExprOp::reciprocal: return T{1} / x;
-    default: break;
+    case ExprOp::neg:
+      return -x;
+    case ExprOp::abs:
+      return std::abs(x);
+    case ExprOp::sqrt:
+      return std::sqrt(x);
+    case ExprOp::exp:
+      return std::exp(x);
+    case ExprOp::log:
+      return std::log(x);
+    case ExprOp::erf:
+      return std::erf(x);
+    case ExprOp::tanh:
+      return std::tanh(x);
+    case ExprOp::sigmoid:
+      return T{1} / (T{1} + std::exp(-x));
+    case ExprOp::round_even:
+      return std::nearbyint(x);  // in the default rounding mode
+    case ExprOp::floor:
+      return std::floor(x);
+    case ExprOp::ceil:
+      return std::ceil(x);
+    case ExprOp::sign:
+      return x > 0 ? T{1} : x < 0 ? T{-1} : x;  // zeros and NaN are themselves
+    case ExprOp::sin:
+      return std::sin(x);
+    case ExprOp::cos:
+      return std::cos(x);
+    case ExprOp::reciprocal:
+      return T{1} / x;
+    default:
+      break;
   }
   return std::numeric_limits<T>::quiet_NaN();
 }
@@ -97,15 +113,24 @@ T float_unary(ExprOp op, T x) {
 template <typename T>
 T float_binary(ExprOp op, T a, T b) {
   switch (op) {
-    case ExprOp::add: return a + b;
-    case ExprOp::sub: return a - b;
-    case ExprOp::mul: return a * b;
-    case ExprOp::div: return a / b;
-    case ExprOp::pow: return std::pow(a, b);
-    case ExprOp::min: return std::isnan(a) ? a : std::isnan(b) || b < a ? b : a;
-    case ExprOp::max: return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a;
-    case ExprOp::modulo: return std::fmod(a, b);
-    default: break;
+    case ExprOp::add:
+      return a + b;
+    case ExprOp::sub:
+      return a - b;
+    case ExprOp::mul:
+      return a * b;
+    case ExprOp::div:
+      return a / b;
+    case ExprOp::pow:
+      return std::pow(a, b);
+    case ExprOp::min:
+      return std::isnan(a) ? a : std::isnan(b) || b < a ? b : a;
+    case ExprOp::max:
+      return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a;
+    case ExprOp::modulo:
+      return std::fmod(a, b);
+    default:
+      break;
   }
   return std::numeric_limits<T>::quiet_NaN();
 }
@@ -113,18 +138,26 @@ T float_binary(ExprOp op, T a, T b) {
 template <typename T>
 bool compare(ExprOp op, T a, T b) {
   switch (op) {
-    case ExprOp::equal: return a == b;
-    case ExprOp::not_equal: return a != b;
-    case ExprOp::less: return a < b;
-    case ExprOp::less_equal: return a <= b;
-    case ExprOp::greater: return a > b;
-    case ExprOp::greater_equal: return a >= b;
-    default: break;
+    case ExprOp::equal:
+      return a == b;
+    case ExprOp::not_equal:
+      return a != b;
+    case ExprOp::less:
+      return a < b;
+    case ExprOp::less_equal:
+      return a <= b;
+    case ExprOp::greater:
+      return a > b;
+    case ExprOp::greater_equal:
+      return a >= b;
+    default:
+      break;
   }
   return false;
 }
 
-// By repeated squaring, modulo 2^64. A negative exponent truncates the real power: only 1 and -1 have one that is not 0.
+// By repeated squaring, modulo 2^64. A negative exponent truncates the real power: only 1 and -1 have one that is not
+// 0.
 uint64_t integer_pow(uint64_t base, uint64_t exponent, bool is_signed) {
   if (is_signed && static_cast<int64_t>(exponent) < 0) {
     if (base == 1) return 1;
@@ -144,9 +177,12 @@ uint64_t integer_binary(ExprOp op, uint64_t a, uint64_t b, bool is_signed) {
   const auto sa = static_cast<int64_t>(a);
   const auto sb = static_cast<int64_t>(b);
   switch (op) {
-    case ExprOp::add: return a + b;
-    case ExprOp::sub: return a - b;
-    case ExprOp::mul: return a * b;
+    case ExprOp::add:
+      return a + b;
+    case ExprOp::sub:
+      return a - b;
+    case ExprOp::mul:
+      return a * b;
     case ExprOp::div:
       if (b == 0) return 0;
       if (!is_signed) return a / b;
@@ -155,10 +191,14 @@ uint64_t integer_binary(ExprOp op, uint64_t a, uint64_t b, bool is_signed) {
       if (b == 0) return 0;
       if (!is_signed) return a % b;
       return sb == -1 ? 0 : static_cast<uint64_t>(sa % sb);
-    case ExprOp::pow: return integer_pow(a, b, is_signed);
-    case ExprOp::min: return (is_signed ? sb < sa : b < a) ? b : a;
-    case ExprOp::max: return (is_signed ? sb > sa : b > a) ? b : a;
-    default: break;
+    case ExprOp::pow:
+      return integer_pow(a, b, is_signed);
+    case ExprOp::min:
+      return (is_signed ? sb < sa : b < a) ? b : a;
+    case ExprOp::max:
+      return (is_signed ? sb > sa : b > a) ? b : a;
+    default:
+      break;
   }
   return 0;
 }
@@ -166,10 +206,14 @@ uint64_t integer_binary(ExprOp op, uint64_t a, uint64_t b, bool is_signed) {
 uint64_t integer_unary(ExprOp op, uint64_t a, bool is_signed) {
   const auto sa = static_cast<int64_t>(a);
   switch (op) {
-    case ExprOp::neg: return 0 - a;
-    case ExprOp::abs: return is_signed && sa < 0 ? 0 - a : a;
-    case ExprOp::sign: return is_signed && sa < 0 ? ~uint64_t{0} : a != 0 ? 1 : 0;
-    default: break;
+    case ExprOp::neg:
+      return 0 - a;
+    case ExprOp::abs:
+      return is_signed && sa < 0 ? 0 - a : a;
+    case ExprOp::sign:
+      return is_signed && sa < 0 ? ~uint64_t{0} : a != 0 ? 1 : 0;
+    default:
+      break;
   }
   return 0;
 }
@@ -218,10 +262,18 @@ uint64_t evaluate(const Expr& expr, std::span<const uint64_t> inputs) {
     const DType operand_type = info(node.op).arity > 0 ? expr.nodes[node.operand[0]].dtype : node.dtype;
     const auto operand = [&](int j) { return values[node.operand[j]]; };
     switch (node.op) {
-      case ExprOp::input: values[i] = truncate_bits(inputs[node.argument], node.dtype); break;
-      case ExprOp::constant: values[i] = node.literal; break;
-      case ExprOp::convert: values[i] = convert(operand(0), operand_type, node.dtype, node.overflow); break;
-      case ExprOp::where: values[i] = operand(0) != 0 ? operand(1) : operand(2); break;
+      case ExprOp::input:
+        values[i] = truncate_bits(inputs[node.argument], node.dtype);
+        break;
+      case ExprOp::constant:
+        values[i] = node.literal;
+        break;
+      case ExprOp::convert:
+        values[i] = convert(operand(0), operand_type, node.dtype, node.overflow);
+        break;
+      case ExprOp::where:
+        values[i] = operand(0) != 0 ? operand(1) : operand(2);
+        break;
       default:
         values[i] = info(node.op).arity == 1 ? evaluate_unary(node.op, operand_type, operand(0))
                                              : evaluate_binary(node.op, operand_type, operand(0), operand(1));

@@ -1,5 +1,5 @@
-// Text of expressions: "t0 = input.f32 0; t1 = constant.f32 0x1p+1; t2 = mul.f32 t0 t1". A leading "inputs N;" is printed when
-// the last inputs are not read. The dtype is the node's own; `convert` may end in "saturate".
+// Text of expressions: "t0 = input.f32 0; t1 = constant.f32 0x1p+1; t2 = mul.f32 t0 t1". A leading "inputs N;" is
+// printed when the last inputs are not read. The dtype is the node's own; `convert` may end in "saturate".
 #include <algorithm>
 #include <charconv>
 
@@ -106,7 +106,8 @@ Result<Expr> parse_expr(std::string_view text) {
     if (statement.starts_with("inputs ") && expr.nodes.empty() && !inputs) {
       statement.remove_prefix(7);
       const std::optional<int64_t> count = parse_integer(statement);
-      if (!count || *count < 0 || *count > UINT16_MAX) return fail(ErrorKind::invalid, "expression: bad number of inputs");
+      if (!count || *count < 0 || *count > UINT16_MAX)
+        return fail(ErrorKind::invalid, "expression: bad number of inputs");
       inputs = static_cast<uint16_t>(*count);
       continue;
     }

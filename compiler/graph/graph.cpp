@@ -19,8 +19,8 @@ bool Repeat::operator==(const Repeat& other) const {
 std::string_view kind_name(const Attributes& attributes) {
   // In the order of the variant's alternatives.
   static constexpr std::array<std::string_view, std::variant_size_v<Attributes>> names = {
-      "input", "constant", "output", "pointwise", "matmul", "reshape", "transpose",
-      "slice", "expand", "quantize", "dequantize", "cast", "repeat"};
+      "input", "constant", "output",   "pointwise",  "matmul", "reshape", "transpose",
+      "slice", "expand",   "quantize", "dequantize", "cast",   "repeat"};
   return names[attributes.index()];
 }
 
@@ -150,8 +150,7 @@ ValueId GraphBuilder::quantize(Quantize attributes, std::span<const ValueId> ope
   return add_one(*this, attributes, operands, {to, type(operands[0]).shape}, std::move(name));
 }
 
-ValueId GraphBuilder::dequantize(Dequantize attributes, std::span<const ValueId> operands, DType to,
-                                 std::string name) {
+ValueId GraphBuilder::dequantize(Dequantize attributes, std::span<const ValueId> operands, DType to, std::string name) {
   LOW_CHECK(!operands.empty());
   return add_one(*this, attributes, operands, {to, type(operands[0]).shape}, std::move(name));
 }

@@ -39,7 +39,7 @@ struct Input {
 // () -> (value). `sha256` of dtype, shape and bytes is how a constant prints.
 struct Constant {
   std::shared_ptr<const Tensor> tensor;
-  bool operator==(const Constant& other) const { return *tensor == *other.tensor; }
+  bool operator==(const Constant& other) const { return tensor == other.tensor || *tensor == *other.tensor; }
 };
 // (value) -> (). The n-th `output` operation is the graph's n-th output; its name is the operation's.
 struct Output {

@@ -40,8 +40,8 @@ std::string hexadecimal(double value) {
 
 std::optional<uint64_t> parse_float(DType dtype, std::string_view text) {
   if (text == "inf" || text == "-inf") {
-    const double infinity = text == "inf" ? std::numeric_limits<double>::infinity()
-                                          : -std::numeric_limits<double>::infinity();
+    const double infinity =
+        text == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
     const uint64_t bits = encode(dtype, infinity, Overflow::propagate);
     return std::isinf(decode(dtype, bits)) ? std::optional(bits) : std::nullopt;
   }

@@ -41,10 +41,11 @@ class Verifier {
       }
     }
     if (values != graph_.value_count() || inputs != graph_.inputs().size() || outputs != graph_.outputs().size()) {
-      return fail(ErrorKind::internal, fmt::format("{} values, {} inputs and {} outputs are listed, but operations make "
-                                                   "{}, {} and {}",
-                                                   graph_.value_count(), graph_.inputs().size(),
-                                                   graph_.outputs().size(), values, inputs, outputs));
+      return fail(
+          ErrorKind::internal,
+          fmt::format("{} values, {} inputs and {} outputs are listed, but operations make "
+                      "{}, {} and {}",
+                      graph_.value_count(), graph_.inputs().size(), graph_.outputs().size(), values, inputs, outputs));
     }
     return {};
   }
@@ -57,7 +58,8 @@ class Verifier {
   std::string check(const Op& op, OpId id, size_t values) const {
     if (op.results.begin != values || values + op.results.count > graph_.value_count()) return "results out of order";
     for (const ValueId value : graph_.operands(op)) {
-      if (value.index >= values) return fmt::format("operand %{} is not the result of an earlier operation", value.index);
+      if (value.index >= values)
+        return fmt::format("operand %{} is not the result of an earlier operation", value.index);
     }
     for (uint32_t i = 0; i < op.results.count; ++i) {
       const Value& value = graph_.value(graph_.result(op, i));
@@ -67,23 +69,22 @@ class Verifier {
         return fmt::format("result {} has the illegal shape {}", i, to_string(value.type.shape));
       }
     }
-    return std::visit(
-        Overloaded{
-            [&](const Input&) { return counts(0, 0, 1); },
-            [&](const Constant& a) { return constant(a); },
-            [&](const Output&) { return counts(1, 1, 0); },
-            [&](const Pointwise& a) { return pointwise(a); },
-            [&](const Matmul& a) { return matmul(a); },
-            [&](const Reshape&) { return reshape(); },
-            [&](const Transpose& a) { return transpose(a); },
-            [&](const Slice& a) { return slice(a); },
-            [&](const Expand&) { return expand(); },
-            [&](const Quantize& a) { return quantize(a); },
-            [&](const Dequantize& a) { return dequantize(a); },
-            [&](const Cast&) { return cast(); },
-            [&](const Repeat& a) { return repeat(a); },
-        },
-        op.attributes);
+    return std::visit(Overloaded{
+                          [&](const Input&) { return counts(0, 0, 1); },
+                          [&](const Constant& a) { return constant(a); },
+                          [&](const Output&) { return counts(1, 1, 0); },
+                          [&](const Pointwise& a) { return pointwise(a); },
+                          [&](const Matmul& a) { return matmul(a); },
+                          [&](const Reshape&) { return reshape(); },
+                          [&](const Transpose& a) { return transpose(a); },
+                          [&](const Slice& a) { return slice(a); },
+                          [&](const Expand&) { return expand(); },
+                          [&](const Quantize& a) { return quantize(a); },
+                          [&](const Dequantize& a) { return dequantize(a); },
+                          [&](const Cast&) { return cast(); },
+                          [&](const Repeat& a) { return repeat(a); },
+                      },
+                      op.attributes);
   }
 
   std::string counts(size_t least, size_t most, size_t results) const {
@@ -118,7 +119,7 @@ class Verifier {
     return expect({a.tensor->dtype(), a.tensor->shape()});
   }
 
-  // Expression input `first + i` reads operand `i + first_operand`.
+  // `inputs`: the dtypes that the expression is given.
   std::string expression(const Expr& expr, std::span<const DType> inputs) const {
     if (const Result<void> verified = verify(expr, "expression"); !verified) return verified.error().message;
     if (expr.inputs != inputs.size()) {

@@ -48,8 +48,8 @@ class TileGraphBuilder {
 
   AllocationId allocation(const Allocation& allocation);
   uint32_t constant(std::shared_ptr<const Tensor> tensor);  // the same pointer or equal content gives the same index
-  void input(std::string name, const Type& type, AllocationId allocation);
-  void output(std::string name, const Type& type, AllocationId allocation);
+  void input(std::string name, const Type& type, AllocationId allocation, int64_t offset = 0);
+  void output(std::string name, const Type& type, AllocationId allocation, int64_t offset = 0);
   Span32 terms(std::span<const Term> terms) { return append(graph_.terms_, terms); }
   std::span<const Term> terms_of(const View& view) const { return slice(graph_.terms_, view.terms); }
 

@@ -12,15 +12,15 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
 // Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is
 // dead afterwards or whose destination can be an alias are gone, allocations that nothing reads are dropped, and neighbouring
 // supersteps without a dependency between tiles are one. Same results, element by element.
-Result<TileGraph> simplify(const TileGraph& graph, const Machine& machine);
+Result<TileGraph> simplify(const TileGraph& graph);
 
 struct CostReport {
-  Cost total;                            // whole run, repeats counted
-  std::vector<Cost> supersteps;          // one execution of each
+  CostSum total;                         // whole run, repeats counted
+  std::vector<Cost> supersteps;          // one execution of each, by SuperstepId
   std::vector<uint64_t> executions;      // of each superstep in a run
   double seconds = 0;                    // total at the machine's clock
-  double flop = 0;                       // matrix operations, repeats counted
-  uint64_t runs = 0, copies = 0, exchanges = 0, recipients = 0;  // in the graph, repeats counted once
+  double flop = 0;                       // matrix operations (a multiply-add counts two), repeats counted
+  uint64_t runs = 0, copies = 0, exchanges = 0, recipients = 0;  // in the graph, a Repeat's body once
 };
 // Analytical: the same functions as the search's, applied to what the graph really does.
 CostReport cost(const TileGraph& graph, const Machine& machine);

@@ -175,10 +175,13 @@ struct Region {
   Span32 steps;  // TileGraph::steps()
 };
 
+// A tensor of the model's interface lies dense and row-major in an allocation, from `offset` on. The allocation of an input lives
+// from the start of a run, that of an output to its end, whatever its role.
 struct InterfaceTensor {
   std::string name;
   Type type;
   AllocationId allocation;
+  int64_t offset = 0;  // elements
   bool operator==(const InterfaceTensor&) const = default;
 };
 

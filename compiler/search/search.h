@@ -21,10 +21,22 @@ struct Cost {
   Cost& operator+=(const Cost& other);  // items add up; not exact for overlap: add whole supersteps' totals by CostSum
 };
 
+// Supersteps one after the other. Their items add up, and their totals do: sum of max(compute, memory), not max of the sums.
+struct CostSum {
+  Cost items;
+  double cycles = 0;  // predicted time
+  void add(const Cost& superstep, double times = 1);
+  void add(const CostSum& other, double times = 1);
+};
+
+// Scalar operations that one element of the expression costs: 1 for an addition, more for divisions, conversions of small floats, and
+// transcendental functions. What KernelWork::expression_nodes counts.
+int64_t expression_work(const Expr& expr);
+
 // One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
 struct KernelWork {
   enum class Kind : uint8_t { gemm, pointwise, copy } kind = Kind::pointwise;
-  int64_t m = 1, n = 1, k = 1;       // gemm; for others n = elements
+  int64_t m = 1, n = 1, k = 1;       // gemm; for others m rows of n contiguous elements
   int64_t block_m = 1, block_n = 1;  // the multiples that the kernel rounds up to
   DType a = DType::f32, b = DType::f32;
   int64_t expression_nodes = 0;      // operations for each element of the result (epilogue or pointwise body)
@@ -35,10 +47,14 @@ struct KernelWork {
 // One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth for both
 // search and low/cost.
 Cost kernel_cost(const Machine& machine, const KernelWork& work);
-// A superstep: the busiest tile's sum, raised to the whole device's bandwidth for all bytes, plus the launch.
+// A superstep: the busiest tile's sum, raised to the time that all bytes need at the whole device's bandwidth (that of the shared
+// cache for repeated reads, where all different bytes fit in there), plus the launch.
 struct SuperstepWork {
   std::vector<Cost> tiles;  // sum for each tile in use
   double bytes = 0;         // all tiles' reads and writes through the memory system
+  // Of these: bytes of different addresses. The rest, read again by other tiles or runs, may come from the machine's shared cache.
+  // Negative: unknown, as many as `bytes`.
+  double distinct_bytes = -1;
 };
 Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
 
@@ -50,11 +66,13 @@ struct SearchOptions {
 
 struct Finalist {
   Plan plan;
-  Cost cost;                 // predicted
+  Cost cost;                 // predicted: items summed over all supersteps
+  double cycles = 0;         // predicted: the sum of all supersteps' totals
+  uint64_t peak_bytes = 0;   // predicted: intermediates alive at once, without inputs, outputs and constants
   std::string explanation;   // itemised, one line an operation
 };
 struct SearchResult {
-  std::vector<Finalist> finalists;  // at least one; distinct plans; ordered by predicted total, then by printed plan
+  std::vector<Finalist> finalists;  // at least one; distinct plans; ordered by predicted cycles, then by printed plan
   int64_t candidates = 0;           // evaluated
 };
 

@@ -51,14 +51,13 @@ using Result = std::expected<T, Error>;
 
 // LOW_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
 #define LOW_TRY(declaration, ...) LOW_TRY_(LOW_CONCAT(low_try_, __LINE__), declaration, __VA_ARGS__)
-#define LOW_TRY_(temporary, declaration, ...)                              \
-  auto temporary = (__VA_ARGS__);                                          \
-  if (!temporary) return ::std::unexpected(std::move(temporary).error());  \
+#define LOW_TRY_(temporary, declaration, ...)                             \
+  auto temporary = (__VA_ARGS__);                                         \
+  if (!temporary) return ::std::unexpected(std::move(temporary).error()); \
   declaration = std::move(*temporary)
 
 // The same for Result<void>.
-#define LOW_TRY_VOID(...)                                                              \
-  do {                                                                                 \
-    if (auto low_result = (__VA_ARGS__); !low_result)                                  \
-      return ::std::unexpected(std::move(low_result).error());                         \
+#define LOW_TRY_VOID(...)                                                                                      \
+  do {                                                                                                         \
+    if (auto low_result = (__VA_ARGS__); !low_result) return ::std::unexpected(std::move(low_result).error()); \
   } while (false)

@@ -41,9 +41,7 @@ TEST(Error, TryVoidAndContext) {
   EXPECT_EQ(result.error().message, "check: 5 is odd");
 }
 
-TEST(ErrorDeathTest, CheckPrintsTheCondition) {
-  EXPECT_DEATH(LOW_CHECK(1 + 1 == 3), "1 \\+ 1 == 3 does not hold");
-}
+TEST(ErrorDeathTest, CheckPrintsTheCondition) { EXPECT_DEATH(LOW_CHECK(1 + 1 == 3), "1 \\+ 1 == 3 does not hold"); }
 
 }  // namespace
 }  // namespace low

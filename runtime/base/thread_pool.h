@@ -13,8 +13,8 @@ namespace low {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller of parallel_for too; 0 or less means one for each hardware thread. Where the system refuses more
-  // threads, the pool makes do with those it got.
+  // `threads` counts the caller of parallel_for too; 0 or less means one for each hardware thread. Where the system
+  // refuses more threads, the pool makes do with those it got.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,10 +23,10 @@ class ThreadPool {
   // Threads that work, the caller included; at least 1.
   [[nodiscard]] int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(i) once for each i in [0, count), in no particular order, and returns when all are done; what the bodies wrote is
-  // visible then. Nothing may depend on which thread ran an index. The caller takes part. A call from inside a body, or while
-  // another thread's call has the pool, runs serially on the calling thread, so nobody ever waits for a busy worker. An exception
-  // out of a body terminates the process.
+  // Calls body(i) once for each i in [0, count), in no particular order, and returns when all are done; what the bodies
+  // wrote is visible then. Nothing may depend on which thread ran an index. The caller takes part. A call from inside a
+  // body, or while another thread's call has the pool, runs serially on the calling thread, so nobody ever waits for a
+  // busy worker. An exception out of a body terminates the process.
   void parallel_for(int64_t count, const std::function<void(int64_t)>& body);
 
  private:
@@ -42,9 +42,9 @@ class ThreadPool {
   std::mutex mutex_;   // guards what follows
   std::condition_variable wake_;
   std::condition_variable idle_;
-  Job* job_ = nullptr;     // set while new workers may join
+  Job* job_ = nullptr;       // set while new workers may join
   uint64_t generation_ = 0;  // counts jobs, so that a worker joins each at most once
-  int busy_ = 0;           // workers inside job_
+  int busy_ = 0;             // workers inside job_
   bool stopping_ = false;
   std::vector<std::thread> workers_;
 };

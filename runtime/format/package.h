@@ -75,6 +75,7 @@ class Package {
  private:
   Package() = default;
   struct Storage;
+  static Result<std::shared_ptr<const Package>> from_storage(std::unique_ptr<Storage> storage);
   std::unique_ptr<Storage> storage_;
   Manifest manifest_;
   ArchiveEntries entries_;

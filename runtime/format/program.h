@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -67,5 +68,11 @@ std::string serialize(const Program& program);
 // ErrorKind::invalid for anything truncated, out of range, misnested or inconsistent: indices within tables, offsets within
 // memories (an operand's first byte in every iteration included), bindings inside the arena and not larger than it, counts above 0.
 Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view what);
+
+// What parse_program checks, for a program in memory.
+Result<void> verify(const Program& program, std::string_view what);
+
+// Supersteps that one run executes, repeats unrolled; the program has passed verify().
+uint64_t executed_supersteps(const Program& program);
 
 }  // namespace low

@@ -49,13 +49,20 @@ const TypeInfo& info(DType type) {
 // Of the formats of at most 16 bits.
 const FloatFormat& format_of(DType type) {
   switch (type) {
-    case DType::f16: return format_f16;
-    case DType::bf16: return format_bf16;
-    case DType::f8e4m3fn: return format_f8e4m3fn;
-    case DType::f8e5m2: return format_f8e5m2;
-    case DType::f8e4m3fnuz: return format_f8e4m3fnuz;
-    case DType::f8e5m2fnuz: return format_f8e5m2fnuz;
-    default: check_failed(__FILE__, __LINE__, "a float type of at most 16 bits");
+    case DType::f16:
+      return format_f16;
+    case DType::bf16:
+      return format_bf16;
+    case DType::f8e4m3fn:
+      return format_f8e4m3fn;
+    case DType::f8e5m2:
+      return format_f8e5m2;
+    case DType::f8e4m3fnuz:
+      return format_f8e4m3fnuz;
+    case DType::f8e5m2fnuz:
+      return format_f8e5m2fnuz;
+    default:
+      check_failed(__FILE__, __LINE__, "a float type of at most 16 bits");
   }
 }
 

@@ -1,5 +1,6 @@
-// The float formats of at most 16 bits as parameters, and the one algorithm that decodes and encodes them all. Constexpr, so that
-// callers with a fixed format get straight-line code and tables. For the rest of the project dtype.h is the interface.
+// The float formats of at most 16 bits as parameters, and the one algorithm that decodes and encodes them all.
+// Constexpr, so that callers with a fixed format get straight-line code and tables. For the rest of the project dtype.h
+// is the interface.
 #pragma once
 
 #include <bit>
@@ -30,7 +31,8 @@ struct FloatFormat {
     if (special == SpecialValues::ieee) return infinity() - 1;
     return special == SpecialValues::fn ? sign_mask() - 2 : sign_mask() - 1;
   }
-  // A quiet NaN. f16 and bf16 set the top mantissa bit only; in the FP8 formats all bits are set (FNUZ has only one NaN).
+  // A quiet NaN. f16 and bf16 set the top mantissa bit only; in the FP8 formats all bits are set (FNUZ has only one
+  // NaN).
   constexpr uint64_t nan(bool negative) const {
     if (special == SpecialValues::fnuz) return sign_mask();
     const uint64_t magnitude = mantissa_bits <= 3 ? sign_mask() - 1 : infinity() | (uint64_t{1} << (mantissa_bits - 1));
@@ -107,8 +109,8 @@ constexpr uint64_t encode_float(const FloatFormat& format, double value, Overflo
     code = (static_cast<uint64_t>(result_exponent - format.min_exponent()) << format.mantissa_bits) + rounded;
   }
   if (code > format.max_code()) {
-    const bool saturates = eight_bits && overflow == Overflow::saturate &&
-                           !(infinite && format.special == SpecialValues::fnuz);
+    const bool saturates =
+        eight_bits && overflow == Overflow::saturate && !(infinite && format.special == SpecialValues::fnuz);
     if (saturates) return sign | format.max_code();
     return format.special == SpecialValues::ieee ? sign | format.infinity() : format.nan(negative);
   }

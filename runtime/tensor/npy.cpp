@@ -1,4 +1,5 @@
-// NumPy's .npy: magic, version, length of the header, a Python dictionary with descr, fortran_order and shape, the elements.
+// NumPy's .npy: magic, version, length of the header, a Python dictionary with descr, fortran_order and shape, the
+// elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,9 +38,9 @@ class HeaderParser {
     }
     skip_spaces();
     if (position_ != text_.size()) return error("the end of the header");
-    for (const auto& [present, key] : {std::pair(header.descr.has_value(), "descr"),
-                                       std::pair(header.fortran_order.has_value(), "fortran_order"),
-                                       std::pair(header.shape.has_value(), "shape")}) {
+    for (const auto& [present, key] :
+         {std::pair(header.descr.has_value(), "descr"), std::pair(header.fortran_order.has_value(), "fortran_order"),
+          std::pair(header.shape.has_value(), "shape")}) {
       if (!present) return fail(ErrorKind::invalid, fmt::format("the header lacks '{}'", key));
     }
     return header;
@@ -180,23 +181,37 @@ Result<ElementType> parse_descr(std::string_view descr) {
 
 std::string_view descr_of(DType type) {
   switch (type) {
-    case DType::f64: return "<f8";
-    case DType::f32: return "<f4";
-    case DType::f16: return "<f2";
-    case DType::bf16: return "<u2";
+    case DType::f64:
+      return "<f8";
+    case DType::f32:
+      return "<f4";
+    case DType::f16:
+      return "<f2";
+    case DType::bf16:
+      return "<u2";
     case DType::f8e4m3fn:
     case DType::f8e5m2:
     case DType::f8e4m3fnuz:
-    case DType::f8e5m2fnuz: return "|u1";
-    case DType::i8: return "|i1";
-    case DType::i16: return "<i2";
-    case DType::i32: return "<i4";
-    case DType::i64: return "<i8";
-    case DType::u8: return "|u1";
-    case DType::u16: return "<u2";
-    case DType::u32: return "<u4";
-    case DType::u64: return "<u8";
-    case DType::boolean: return "|b1";
+    case DType::f8e5m2fnuz:
+      return "|u1";
+    case DType::i8:
+      return "|i1";
+    case DType::i16:
+      return "<i2";
+    case DType::i32:
+      return "<i4";
+    case DType::i64:
+      return "<i8";
+    case DType::u8:
+      return "|u1";
+    case DType::u16:
+      return "<u2";
+    case DType::u32:
+      return "<u4";
+    case DType::u64:
+      return "<u8";
+    case DType::boolean:
+      return "|b1";
   }
   check_failed(__FILE__, __LINE__, "a known type");
 }

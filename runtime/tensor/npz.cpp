@@ -10,8 +10,8 @@
 namespace low {
 namespace {
 
-// What all members of an archive may expand to: deflate packs a zeroed megabyte into a kilobyte, and honest files hold zeros, but
-// a small file must not fill the memory.
+// What all members of an archive may expand to: deflate packs a zeroed megabyte into a kilobyte, and honest files hold
+// zeros, but a small file must not fill the memory.
 constexpr uint64_t always_allowed_bytes = uint64_t{256} << 20;
 constexpr uint64_t allowed_expansion = 64;
 constexpr size_t chunk_bytes = size_t{1} << 20;
@@ -46,6 +46,8 @@ class ZipError {
 };
 
 Result<Archive> open_for_reading(std::span<const std::byte> bytes) {
+  // libzip takes an empty file for an archive without members.
+  if (bytes.empty()) return fail(ErrorKind::invalid, "the file is empty, expected a ZIP archive");
   ZipError error;
   Source source(zip_source_buffer_create(bytes.data(), bytes.size(), 0, error.get()));
   if (!source) return fail(ErrorKind::internal, error.text());
@@ -97,8 +99,8 @@ Result<AlignedBytes> read_member(zip_t* archive, const Entry& entry) {
     bytes.resize(start + wanted);
     const zip_int64_t got = zip_fread(member.get(), bytes.data() + start, wanted);
     if (got < 0) {
-      return fail(ErrorKind::invalid, fmt::format("member '{}{}' is damaged: {}", entry.name, suffix,
-                                                  zip_file_strerror(member.get())));
+      return fail(ErrorKind::invalid,
+                  fmt::format("member '{}{}' is damaged: {}", entry.name, suffix, zip_file_strerror(member.get())));
     }
     bytes.resize(start + static_cast<size_t>(got));
     if (bytes.size() > entry.size || (got == 0 && bytes.size() != entry.size)) {

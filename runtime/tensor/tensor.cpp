@@ -35,15 +35,24 @@ double Tensor::value(int64_t index) const {
 void Tensor::set_value(int64_t index, double value) {
   if (is_float(dtype_)) return set_bits(index, encode(dtype_, value, Overflow::saturate));
   switch (dtype_) {
-    case DType::i8: return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int8_t>(value)));
-    case DType::i16: return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int16_t>(value)));
-    case DType::i32: return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int32_t>(value)));
-    case DType::i64: return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int64_t>(value)));
-    case DType::u8: return set_bits(index, truncate_and_clamp<uint8_t>(value));
-    case DType::u16: return set_bits(index, truncate_and_clamp<uint16_t>(value));
-    case DType::u32: return set_bits(index, truncate_and_clamp<uint32_t>(value));
-    case DType::u64: return set_bits(index, truncate_and_clamp<uint64_t>(value));
-    default: return set_bits(index, value != 0 ? 1 : 0);
+    case DType::i8:
+      return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int8_t>(value)));
+    case DType::i16:
+      return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int16_t>(value)));
+    case DType::i32:
+      return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int32_t>(value)));
+    case DType::i64:
+      return set_bits(index, static_cast<uint64_t>(truncate_and_clamp<int64_t>(value)));
+    case DType::u8:
+      return set_bits(index, truncate_and_clamp<uint8_t>(value));
+    case DType::u16:
+      return set_bits(index, truncate_and_clamp<uint16_t>(value));
+    case DType::u32:
+      return set_bits(index, truncate_and_clamp<uint32_t>(value));
+    case DType::u64:
+      return set_bits(index, truncate_and_clamp<uint64_t>(value));
+    default:
+      return set_bits(index, value != 0 ? 1 : 0);
   }
 }
 
@@ -51,10 +60,14 @@ int64_t Tensor::integer(int64_t index) const {
   LOW_CHECK(!is_float(dtype_));
   const uint64_t raw = bits(index);
   switch (dtype_) {
-    case DType::i8: return static_cast<int8_t>(raw);
-    case DType::i16: return static_cast<int16_t>(raw);
-    case DType::i32: return static_cast<int32_t>(raw);
-    default: return static_cast<int64_t>(raw);
+    case DType::i8:
+      return static_cast<int8_t>(raw);
+    case DType::i16:
+      return static_cast<int16_t>(raw);
+    case DType::i32:
+      return static_cast<int32_t>(raw);
+    default:
+      return static_cast<int64_t>(raw);
   }
 }
 

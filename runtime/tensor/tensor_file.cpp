@@ -94,9 +94,8 @@ Result<Tensor> tensor_of_bytes(std::span<const std::byte> bytes, const std::stri
 // `tensor` as what the receiver needs.
 Result<Tensor> conform(Tensor tensor, const std::string& path, DType dtype, const Shape& shape) {
   if (tensor.shape() != shape) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{}: the tensor has shape {}, expected {}", path, to_string(tensor.shape()),
-                            to_string(shape)));
+    return fail(ErrorKind::invalid, fmt::format("{}: the tensor has shape {}, expected {}", path,
+                                                to_string(tensor.shape()), to_string(shape)));
   }
   if (tensor.dtype() == dtype) return tensor;
   if (!is_unsigned_integer(tensor.dtype()) || byte_size(tensor.dtype()) != byte_size(dtype)) {
@@ -120,7 +119,7 @@ Result<AlignedBytes> read_file(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer before it is refused.
   File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return cannot("open", path, errno);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.get(), &status) != 0) return cannot("examine", path, errno);
   if (!S_ISREG(status.st_mode)) return fail(ErrorKind::invalid, fmt::format("{}: not a regular file", path));
   if (status.st_size > max_file_bytes) {
@@ -144,7 +143,7 @@ Result<AlignedBytes> read_file(const std::string& path) {
 }
 
 Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) {
-  struct stat status {};
+  struct stat status{};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return cannot("write", path, EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {  // a device or a pipe must not be replaced by a file

@@ -2,8 +2,8 @@
 // All integers are little-endian. Readers check every length against the bytes at hand and refuse with ErrorKind::invalid
 // (malformed) or ErrorKind::unsupported (a dtype or order we do not have); no file can make them allocate more than
 // max_tensor_bytes nor more than a small multiple of the file's size.
-// The types that NumPy lacks are written as the ml_dtypes package writes them (descr '<V1'/'|V1' cannot tell them apart, so
-// we write the unsigned integer of the same size, '|u1' or '<u2', and read with an expected dtype).
+// NumPy has no FP8 and no bf16, and files of the ml_dtypes package do not tell them apart ('V1', 'V2' or 'f1'): we write the
+// unsigned integer of the same size, '|u1' or '<u2', read theirs as such too, and read_tensor takes it for the expected dtype.
 #pragma once
 
 #include <map>

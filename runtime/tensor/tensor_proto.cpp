@@ -58,12 +58,17 @@ enum class Field { float_data, int32_data, int64_data, double_data, uint64_data 
 
 Field typed_field(DType dtype) {
   switch (dtype) {
-    case DType::f32: return Field::float_data;
-    case DType::f64: return Field::double_data;
-    case DType::i64: return Field::int64_data;
+    case DType::f32:
+      return Field::float_data;
+    case DType::f64:
+      return Field::double_data;
+    case DType::i64:
+      return Field::int64_data;
     case DType::u32:
-    case DType::u64: return Field::uint64_data;
-    default: return Field::int32_data;  // everything below 32 bits, as bits or as numbers
+    case DType::u64:
+      return Field::uint64_data;
+    default:
+      return Field::int32_data;  // everything below 32 bits, as bits or as numbers
   }
 }
 
@@ -75,11 +80,16 @@ int64_t typed_entries(const TensorProto& proto) {
 
 std::pair<int64_t, std::string_view> entries(const TensorProto& proto, Field field) {
   switch (field) {
-    case Field::float_data: return {proto.float_data_size(), "float_data"};
-    case Field::int32_data: return {proto.int32_data_size(), "int32_data"};
-    case Field::int64_data: return {proto.int64_data_size(), "int64_data"};
-    case Field::double_data: return {proto.double_data_size(), "double_data"};
-    case Field::uint64_data: return {proto.uint64_data_size(), "uint64_data"};
+    case Field::float_data:
+      return {proto.float_data_size(), "float_data"};
+    case Field::int32_data:
+      return {proto.int32_data_size(), "int32_data"};
+    case Field::int64_data:
+      return {proto.int64_data_size(), "int64_data"};
+    case Field::double_data:
+      return {proto.double_data_size(), "double_data"};
+    case Field::uint64_data:
+      return {proto.uint64_data_size(), "uint64_data"};
   }
   check_failed(__FILE__, __LINE__, "a known field");
 }
@@ -113,13 +123,12 @@ Result<void> copy_int32_data(const TensorProto& proto, Tensor& tensor) {
 }
 
 Result<void> copy_uint64_data(const TensorProto& proto, Tensor& tensor) {
-  const uint64_t max = tensor.dtype() == DType::u32 ? std::numeric_limits<uint32_t>::max()
-                                                    : std::numeric_limits<uint64_t>::max();
+  const uint64_t max =
+      tensor.dtype() == DType::u32 ? std::numeric_limits<uint32_t>::max() : std::numeric_limits<uint64_t>::max();
   for (int i = 0; i < proto.uint64_data_size(); ++i) {
     if (proto.uint64_data(i) > max) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("uint64_data[{}] is {}, above {} for {}", i, proto.uint64_data(i), max,
-                              name(tensor.dtype())));
+      return fail(ErrorKind::invalid, fmt::format("uint64_data[{}] is {}, above {} for {}", i, proto.uint64_data(i),
+                                                  max, name(tensor.dtype())));
     }
     tensor.set_bits(i, proto.uint64_data(i));
   }
@@ -128,11 +137,19 @@ Result<void> copy_uint64_data(const TensorProto& proto, Tensor& tensor) {
 
 Result<void> copy_typed(const TensorProto& proto, Field field, Tensor& tensor) {
   switch (field) {
-    case Field::float_data: std::ranges::copy(proto.float_data(), tensor.data<float>()); return {};
-    case Field::double_data: std::ranges::copy(proto.double_data(), tensor.data<double>()); return {};
-    case Field::int64_data: std::ranges::copy(proto.int64_data(), tensor.data<int64_t>()); return {};
-    case Field::int32_data: return copy_int32_data(proto, tensor);
-    case Field::uint64_data: return copy_uint64_data(proto, tensor);
+    case Field::float_data:
+      std::ranges::copy(proto.float_data(), tensor.data<float>());
+      return {};
+    case Field::double_data:
+      std::ranges::copy(proto.double_data(), tensor.data<double>());
+      return {};
+    case Field::int64_data:
+      std::ranges::copy(proto.int64_data(), tensor.data<int64_t>());
+      return {};
+    case Field::int32_data:
+      return copy_int32_data(proto, tensor);
+    case Field::uint64_data:
+      return copy_uint64_data(proto, tensor);
   }
   check_failed(__FILE__, __LINE__, "a known field");
 }
@@ -194,8 +211,8 @@ Result<Tensor> convert(const TensorProto& proto, std::span<const std::byte> exte
   const Field field = typed_field(dtype);
   const auto [count, field_name] = entries(proto, field);
   if (count != typed) {
-    return fail(ErrorKind::invalid, fmt::format("data is in another field than {}, where {} belongs", field_name,
-                                                name(dtype)));
+    return fail(ErrorKind::invalid,
+                fmt::format("data is in another field than {}, where {} belongs", field_name, name(dtype)));
   }
   if (count != elements) {
     return fail(ErrorKind::invalid, fmt::format("{} has {} entries and raw_data none, but shape {} needs {}",
@@ -241,8 +258,8 @@ void tensor_to_proto(const Tensor& tensor, onnx::TensorProto& proto) {
 
 Result<NamedTensor> parse_tensor_proto(std::span<const std::byte> bytes, std::string_view what) {
   if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    return fail(ErrorKind::unsupported, fmt::format("{}: a protobuf message of {} bytes, at most 2 GiB are possible",
-                                                    what, bytes.size()));
+    return fail(ErrorKind::unsupported,
+                fmt::format("{}: a protobuf message of {} bytes, at most 2 GiB are possible", what, bytes.size()));
   }
   TensorProto proto;
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {

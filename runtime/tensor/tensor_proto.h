@@ -22,10 +22,10 @@ int dtype_to_onnx(DType dtype);
 // "FLOAT", "INT4", …; "99 (unknown)" for a number that ONNX does not define.
 std::string onnx_data_type_name(int data_type);
 
-// Data from raw_data, from the typed field that the data type prescribes, or, where data_location is EXTERNAL, from `external`
-// (which the caller has cut to the offset and length that the message states). Errors: unsupported for other data types, more than
-// max_rank dimensions and segments; invalid when extents, lengths, fields or values contradict each other. `what` names the
-// tensor in messages.
+// Data from raw_data, from the typed field that the data type prescribes, or, where data_location is EXTERNAL, from
+// `external` (which the caller has cut to the offset and length that the message states). Errors: unsupported for other
+// data types, more than max_rank dimensions and segments; invalid when extents, lengths, fields or values contradict
+// each other. `what` names the tensor in messages.
 Result<Tensor> tensor_from_proto(const onnx::TensorProto& proto, std::string_view what,
                                  std::span<const std::byte> external);
 

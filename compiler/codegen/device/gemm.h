@@ -1,0 +1,232 @@
+// gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
+//
+// A kernel K has: m, n, k; Math, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum, values…).
+// The result must not overlap a or b; it may lie exactly where an extra lies.
+#pragma once
+
+#include "compiler/codegen/device/operand.h"
+
+namespace low::device {
+
+// An element as the f32 that is multiplied: rounded to Math, unless it has that precision anyway.
+template <typename Math, typename T>
+LOW_INLINE f32 to_math(const T& element) {
+  const auto value = load(&element);
+  if constexpr (is_same<Math, f32> || is_same<Math, T> || sizeof(T) < sizeof(Math)) {
+    return convert<f32>(value);  // f16 and bf16 hold all FP8 formats
+  } else {
+    return decode(convert<Math>(value));
+  }
+}
+
+// rows x depth elements of a to `out`, row by row, `out_stride` floats apart.
+template <typename Kernel>
+LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 k_stride, i64 rows, i64 depth, f32* out,
+                         i64 out_stride) {
+  using Math = typename Kernel::Math;
+  if constexpr (Kernel::A::axes[1] == Access::unit) {
+    for (i64 i = 0; i < rows; ++i) {
+      const auto* from = a + i * row_stride;
+      f32* to = out + i * out_stride;
+#pragma clang loop vectorize(assume_safety)
+      for (i64 k = 0; k < depth; ++k) to[k] = to_math<Math>(from[k]);
+    }
+  } else {
+    for (i64 k = 0; k < depth; ++k) {
+      for (i64 i = 0; i < rows; ++i) out[i * out_stride + k] = to_math<Math>(a[i * row_stride + k * k_stride]);
+    }
+  }
+}
+
+// depth x columns elements of b to `out`, panel_n floats a row; columns beyond are 0.
+template <typename Kernel>
+LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns, f32* out) {
+  using T = typename Kernel::B::Type;
+  using Math = typename Kernel::Math;
+  constexpr int width = tiling.panel_n;
+  if constexpr (Kernel::B::axes[1] == Access::unit) {
+    for (i64 k = 0; k < depth; ++k) {
+      const T* from = b + k * k_stride;
+      T tail[width];
+      if (columns < width) {
+        for (i64 j = 0; j < width; ++j) tail[j] = T{};
+        for (i64 j = 0; j < columns; ++j) tail[j] = from[j];
+        from = tail;
+      }
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+      for (int j = 0; j < width; ++j) out[k * width + j] = to_math<Math>(from[j]);
+    }
+  } else {
+    for (i64 j = 0; j < columns; ++j) {
+      for (i64 k = 0; k < depth; ++k) out[k * width + j] = to_math<Math>(b[k * k_stride + j * column_stride]);
+    }
+    for (i64 j = columns; j < width; ++j) {
+      for (i64 k = 0; k < depth; ++k) out[k * width + j] = 0;
+    }
+  }
+}
+
+inline constexpr i64 packed_a_stride = gemm_blocks(tiling, 1, 1, 1).a_stride;
+
+// sums[i, j] (+)= sum over k of a[i, k] * b[k, j] for `rows` rows and panel_n columns, in registers.
+template <int rows>
+LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride, bool add) {
+  Vector total[rows][2] = {};
+  for (i64 k = 0; k < depth; ++k) {
+    const Vector b0 = load_vector(b + k * tiling.panel_n), b1 = load_vector(b + k * tiling.panel_n + lanes);
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      const Vector ai = splat(a[i * packed_a_stride + k]);
+      total[i][0] = multiply_add(ai, b0, total[i][0]);
+      total[i][1] = multiply_add(ai, b1, total[i][1]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < rows; ++i) {
+    f32* to = sums + i * sums_stride;
+    if (add) {
+      total[i][0] += load_vector(to);
+      total[i][1] += load_vector(to + lanes);
+    }
+    store_vector(to, total[i][0]);
+    store_vector(to + lanes, total[i][1]);
+  }
+}
+
+template <int rows>
+LOW_INLINE void multiply_some(i64 count, const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride, bool add) {
+  if constexpr (rows > 0) {
+    if (count == rows) {
+      multiply_rows<rows>(a, b, depth, sums, sums_stride, add);
+    } else {
+      multiply_some<rows - 1>(count, a, b, depth, sums, sums_stride, add);
+    }
+  }
+}
+
+// The rows of a block in panels that differ by at most one row: none runs with few registers in use.
+LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride, bool add) {
+  const i64 panels = (rows + tiling.panel_m - 1) / tiling.panel_m;
+  for (i64 p = 0, row = 0; p < panels; ++p) {
+    const i64 count = (rows - row) / (panels - p);
+    multiply_some<tiling.panel_m>(count, a + row * packed_a_stride, b, depth, sums + row * sums_stride, sums_stride, add);
+    row += count;
+  }
+}
+
+// Rows [row, row + rows) and columns [column, column + columns) of the result from their sums.
+template <typename Kernel, typename... Extras, int... index>
+LOW_NOINLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns,
+                           const typename Kernel::Accumulate* sums, i64 sums_stride, List<Extras...>, Indices<index...>) {
+  using Result = typename Kernel::Result;
+  using T = typename Result::Type;
+  constexpr int last = 2 + sizeof...(Extras);
+  const i64 column_stride = operands.template stride<Result>(last, 1);
+  const i64 row_stride = operands.template stride<Result>(last, 0);
+  T* result = operands.template address<T>(last) + row * row_stride + column * column_stride;
+  const i64 strides[sizeof...(Extras) + 1][2] = {
+      {operands.template stride<Extras>(2 + index, 0), operands.template stride<Extras>(2 + index, 1)}..., {0, 0}};
+  const void* bases[sizeof...(Extras) + 1] = {
+      operands.template address<const typename Extras::Type>(2 + index) + row * strides[index][0] + column * strides[index][1]...,
+      nullptr};
+  for (i64 i = 0; i < rows; ++i) {
+    map_row<Kernel, Result::axes[1]>(
+        columns, result + i * row_stride, column_stride,
+        Cursor<typename Kernel::Accumulate, Access::unit>{sums + i * sums_stride, 1},
+        Cursor<typename Extras::Type, access_along<Extras, 1>>{
+            static_cast<const typename Extras::Type*>(bases[index]) + i * strides[index][0], strides[index][1]}...);
+  }
+}
+template <typename Kernel>
+LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns,
+                         const typename Kernel::Accumulate* sums, i64 sums_stride) {
+  epilogue<Kernel>(operands, row, rows, column, columns, sums, sums_stride, typename Kernel::Extras{},
+                   MakeIndices<Kernel::Extras::size>{});
+}
+
+// f32 sums: blocked as tiling.h says.
+template <typename Kernel>
+LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
+  using A = typename Kernel::A;
+  using B = typename Kernel::B;
+  constexpr GemmBlocks blocks = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k);
+  f32* const sums = reinterpret_cast<f32*>(scratch);
+  f32* const packed_a = sums + blocks.a_begin;
+  f32* const packed_b = sums + blocks.b_begin;
+  const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1);
+  const i64 b_k = operands.stride<B>(1, 0), b_n = operands.stride<B>(1, 1);
+  const auto* a = operands.address<const typename A::Type>(0);
+  const auto* b = operands.address<const typename B::Type>(1);
+  for (i64 row = 0; row < Kernel::m; row += blocks.m) {
+    const i64 rows = smaller(blocks.m, Kernel::m - row);
+    for (i64 column = 0; column < Kernel::n; column += blocks.n) {
+      const i64 columns = smaller(blocks.n, Kernel::n - column);
+      if constexpr (Kernel::k == 0) {
+        for (i64 i = 0; i < rows * blocks.n; ++i) sums[i] = 0;
+        epilogue<Kernel>(operands, row, rows, column, columns, sums, blocks.n);
+      }
+      for (i64 depth = 0; depth < Kernel::k; depth += blocks.k) {
+        const i64 slice = smaller(blocks.k, Kernel::k - depth);
+        pack_a<Kernel>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice, packed_a, packed_a_stride);
+        for (i64 j = 0; j < columns; j += tiling.panel_n) {
+          const i64 width = smaller(tiling.panel_n, columns - j);
+          pack_b<Kernel>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice, width, packed_b);
+          multiply_panels(rows, packed_a, packed_b, slice, sums + j, blocks.n, depth > 0);
+          if (depth + slice == Kernel::k) {
+            epilogue<Kernel>(operands, row, rows, column + j, width, sums + j, blocks.n);
+          }
+        }
+      }
+    }
+  }
+}
+
+// f64 and integer sums: a few rows and columns at a time, on the stack.
+template <typename Kernel>
+LOW_INLINE void gemm_plain(const Operands& operands) {
+  using A = typename Kernel::A;
+  using B = typename Kernel::B;
+  using Sum = typename Kernel::Accumulate;
+  constexpr i64 block_m = 4, block_n = 64;
+  const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1);
+  const i64 b_k = operands.stride<B>(1, 0), b_n = operands.stride<B>(1, 1);
+  const auto* a = operands.address<const typename A::Type>(0);
+  const auto* b = operands.address<const typename B::Type>(1);
+  const auto value = [](const auto* p) __attribute__((always_inline)) {
+    return convert<Sum>(convert<typename Kernel::Math>(load(p)));
+  };
+  for (i64 row = 0; row < Kernel::m; row += block_m) {
+    const i64 rows = smaller(block_m, Kernel::m - row);
+    for (i64 column = 0; column < Kernel::n; column += block_n) {
+      const i64 columns = smaller(block_n, Kernel::n - column);
+      Sum sums[block_m][block_n] = {};
+      Sum line[block_n] = {};
+      for (i64 k = 0; k < Kernel::k; ++k) {
+        for (i64 j = 0; j < columns; ++j) line[j] = value(b + k * b_k + (column + j) * b_n);
+        for (i64 i = 0; i < rows; ++i) {
+          const Sum factor = value(a + (row + i) * a_m + k * a_k);
+          for (i64 j = 0; j < block_n; ++j) {
+            if constexpr (is_native_float<Sum>) {
+              sums[i][j] = math::fma(factor, line[j], sums[i][j]);
+            } else {
+              sums[i][j] = add(sums[i][j], mul(factor, line[j]));
+            }
+          }
+        }
+      }
+      epilogue<Kernel>(operands, row, rows, column, columns, &sums[0][0], block_n);
+    }
+  }
+}
+
+template <typename Kernel>
+LOW_NOINLINE void gemm(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+  const Operands operands(launch, command);
+  if constexpr (is_same<typename Kernel::Accumulate, f32>) {
+    gemm_blocked<Kernel>(operands, scratch);
+  } else {
+    gemm_plain<Kernel>(operands);
+  }
+}
+
+}  // namespace low::device

@@ -1,0 +1,60 @@
+// What x86-64 hosts give the kernels: vectors, a clock, and the routines that clang may call by itself.
+#pragma once
+
+#include "compiler/codegen/device/numeric.h"
+#include "compiler/codegen/device/tiling.h"
+
+namespace low::device {
+
+#if defined(LOW_TARGET_HOST_X86_64_V4)
+inline constexpr Tiling tiling = tiling_x86_64_v4;
+inline constexpr int lanes = 16;
+#elif defined(LOW_TARGET_HOST_X86_64_V3)
+inline constexpr Tiling tiling = tiling_x86_64_v3;
+inline constexpr int lanes = 8;
+#else
+#error "define LOW_TARGET_HOST_X86_64_V3 or LOW_TARGET_HOST_X86_64_V4"
+#endif
+
+using Vector = f32 __attribute__((vector_size(4 * lanes)));
+using UnalignedVector = f32 __attribute__((vector_size(4 * lanes), aligned(4)));
+
+LOW_INLINE Vector load_vector(const f32* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
+LOW_INLINE void store_vector(f32* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
+LOW_INLINE Vector splat(f32 x) { return Vector{} + x; }
+LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector c) { return __builtin_elementwise_fma(a, b, c); }
+
+// Columns that one call of a strip handles: two vectors of f32.
+inline constexpr int strip = 2 * lanes;
+static_assert(strip == tiling.panel_n);
+
+LOW_INLINE u64 ticks() { return __builtin_ia32_rdtsc(); }
+
+LOW_INLINE void copy_bytes(void* to, const void* from, size_t bytes) {
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+}  // namespace low::device
+
+// Large moves and fills become calls of these. Hidden, so that the code object needs nothing from the process that loads it.
+extern "C" {
+__attribute__((visibility("hidden"))) void* memcpy(void* to, const void* from, size_t bytes) {
+  low::device::copy_bytes(to, from, bytes);
+  return to;
+}
+__attribute__((visibility("hidden"))) void* memmove(void* to, const void* from, size_t bytes) {
+  auto* t = static_cast<volatile unsigned char*>(to);
+  const auto* f = static_cast<const volatile unsigned char*>(from);
+  if (t <= f) {
+    for (size_t i = 0; i < bytes; ++i) t[i] = f[i];
+  } else {
+    for (size_t i = bytes; i > 0; --i) t[i - 1] = f[i - 1];
+  }
+  return to;
+}
+__attribute__((visibility("hidden"))) void* memset(void* to, int value, size_t bytes) {
+  void* p = to;
+  asm volatile("rep stosb" : "+D"(p), "+c"(bytes) : "a"(value) : "memory");
+  return to;
+}
+}

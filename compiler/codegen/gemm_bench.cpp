@@ -1,0 +1,103 @@
+// Speed of the matrix kernels, one thread, for every target that the CPU runs: blocks of the SigLIP MLP and others.
+//   gemm_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only
+#include <benchmark/benchmark.h>
+
+#include "compiler/codegen/test_kernels.h"
+
+namespace low {
+namespace {
+
+struct Shape3 {
+  int64_t m, n, k;
+};
+constexpr Shape3 shapes[] = {{365, 1076, 1152}, {365, 288, 4304}, {729, 1152, 1152}, {46, 4304, 1152}, {92, 538, 1152}, {16, 1152, 1152}};
+
+// tanh-GELU and quantization of sum * scale + bias.
+Expr gelu(DType result) {
+  ExprBuilder builder(3);
+  const auto constant = [&](double value) { return builder.constant(DType::f32, value); };
+  uint16_t x = builder.binary(ExprOp::mul, builder.input(0, DType::f32), builder.input(1, DType::f32));
+  x = builder.binary(ExprOp::add, x, builder.input(2, DType::f32));
+  uint16_t inner = builder.binary(ExprOp::mul, constant(0.044715), builder.binary(ExprOp::pow, x, constant(3)));
+  inner = builder.binary(ExprOp::mul, constant(0.7978845608), builder.binary(ExprOp::add, x, inner));
+  const uint16_t gate = builder.binary(ExprOp::add, constant(1), builder.unary(ExprOp::tanh, inner));
+  const uint16_t y = builder.binary(ExprOp::mul, builder.binary(ExprOp::mul, constant(0.5), x), gate);
+  const uint16_t scaled = builder.binary(ExprOp::div, y, constant(0.05));
+  return std::move(builder).finish(builder.convert(scaled, result, Overflow::saturate));
+}
+
+KernelContract contract(const Shape3& s, DType operands, bool fused, bool transposed_b) {
+  KernelContract c;
+  c.family = Family::gemm;
+  c.extents = {s.m, s.n, s.k};
+  const std::vector<Access> rows = {Access::strided, Access::unit}, columns = {Access::unit, Access::strided};
+  c.operands = {{operands, rows}, {operands, transposed_b ? columns : rows}};
+  c.expr = testing::identity(DType::f32);
+  DType result = DType::f32;
+  if (fused) {
+    c.operands.push_back({DType::f32, {Access::broadcast, Access::broadcast}});
+    c.operands.push_back({DType::f32, {Access::broadcast, Access::unit}});
+    result = DType::f8e4m3fn;
+    c.expr = gelu(result);
+  }
+  c.operands.push_back({result, rows});
+  return c;
+}
+
+void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, uint32_t kernel, bool transposed_b) {
+  const int64_t m = c.extents[0], n = c.extents[1], k = c.extents[2];
+  testing::Memory memory;
+  std::mt19937_64 random(1);
+  std::vector<testing::Operand> operands = {
+      memory.add(c.operands[0].dtype, {m, k}),
+      memory.add(c.operands[1].dtype, {k, n}, transposed_b ? Strides{1, k} : Strides{n, 1})};
+  for (const testing::Operand& operand : operands) {
+    memory.write(operand, testing::small_values(operand.dtype, operand.extents.elements(), random));
+  }
+  if (c.operands.size() > 3) {
+    operands.push_back(memory.add(DType::f32, {m, n}, {0, 0}));
+    operands.push_back(memory.add(DType::f32, {m, n}, {0, 1}));
+    memory.set_bits(operands[2], 0, encode(DType::f32, 0.05, Overflow::propagate));
+    for (int64_t j = 0; j < n; ++j) memory.set_bits(operands[3], j, encode(DType::f32, 0.5, Overflow::propagate));
+  }
+  operands.push_back(memory.add(c.operands.back().dtype, {m, n}));
+  memory.time(code, kernel, operands, [&](auto call) {
+    for (auto _ : state) call();
+  });
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(2e-9 * static_cast<double>(m * n * k), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+}  // namespace
+}  // namespace low
+
+int main(int argc, char** argv) {
+  using namespace low;
+  struct Named {
+    std::string name;
+    bool transposed_b;
+  };
+  KernelSet kernels;
+  std::vector<Named> names;
+  for (const Shape3& s : shapes) {
+    for (const DType type : {DType::f32, DType::f8e4m3fn, DType::bf16}) {
+      for (const char* variant : {"", "/gelu", "/transposed_b"}) {
+        const bool fused = variant[0] == '/' && variant[1] == 'g', transposed = variant[0] == '/' && variant[1] == 't';
+        kernels.contracts.push_back(contract(s, type, fused, transposed));
+        names.push_back({std::string(name(type)) + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + variant,
+                         transposed});
+      }
+    }
+  }
+  const std::vector<testing::Code> codes = testing::compile_and_load(kernels);
+  for (const testing::Code& code : codes) {
+    for (uint32_t i = 0; i < names.size(); ++i) {
+      benchmark::RegisterBenchmark((code.target + "/" + names[i].name).c_str(), [&code, &kernels, &names, i](benchmark::State& state) {
+        run(state, code, kernels.contracts[i], i, names[i].transposed_b);
+      });
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

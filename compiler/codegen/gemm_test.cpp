@@ -1,0 +1,290 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/codegen/test_kernels.h"
+
+namespace low {
+namespace {
+
+using testing::Code;
+using testing::Memory;
+using testing::Operand;
+
+// One matrix product to be tried: a contract and how its operands lie.
+struct Case {
+  std::string what;
+  KernelContract contract;
+  std::vector<Strides> strides;
+};
+
+// Row-major over two axes.
+OperandContract rows(DType type) { return {type, {Access::strided, Access::unit}}; }
+OperandContract columns(DType type) { return {type, {Access::unit, Access::strided}}; }
+
+Expr convert_sum(DType sum, DType result, Overflow overflow = Overflow::propagate) {
+  ExprBuilder builder(1);
+  const uint16_t node = builder.convert(builder.input(0, sum), result, overflow);
+  return std::move(builder).finish(node);
+}
+
+Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
+  Case c;
+  c.what = std::string(name(a)) + " " + std::string(name(b)) + " " + std::string(name(result)) + " " +
+           to_string(Shape{m, n, k});
+  c.contract = {.family = Family::gemm, .extents = {m, n, k}, .operands = {rows(a), rows(b), rows(result)},
+                .expr = convert_sum(DType::f32, result)};
+  // Leading strides beyond the row, as in a block of a larger matrix.
+  c.strides = {Strides{k + 3, 1}, Strides{n + 5, 1}, Strides{n + 1, 1}};
+  return c;
+}
+
+// The product in double; exact for small_values.
+std::vector<double> sums_of(const KernelContract& contract, const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
+  const auto value = [](DType type, uint64_t bits) {
+    const auto wide = testing::identity(type);
+    ExprBuilder builder(1);
+    const uint16_t node = builder.convert(builder.input(0, type), DType::f64);
+    const uint64_t inputs[] = {bits};
+    return decode(DType::f64, evaluate(std::move(builder).finish(node), inputs));
+  };
+  std::vector<double> av, bv;
+  for (const uint64_t bits : a) av.push_back(value(contract.operands[0].dtype, bits));
+  for (const uint64_t bits : b) bv.push_back(value(contract.operands[1].dtype, bits));
+  std::vector<double> sums(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t l = 0; l < k; ++l) {
+      for (int64_t j = 0; j < n; ++j) {
+        sums[static_cast<size_t>(i * n + j)] += av[static_cast<size_t>(i * k + l)] * bv[static_cast<size_t>(l * n + j)];
+      }
+    }
+  }
+  return sums;
+}
+
+uint64_t sum_bits(DType type, double sum) {
+  if (is_float(type)) return encode(type, sum, Overflow::propagate);
+  const auto integer = static_cast<uint64_t>(static_cast<int64_t>(sum));
+  return byte_size(type) == 8 ? integer : integer & 0xffffffffu;
+}
+
+void check(const std::vector<Case>& cases) {
+  KernelSet kernels;
+  for (const Case& c : cases) kernels.contracts.push_back(c.contract);
+  const std::vector<Code> codes = testing::compile_and_load(kernels);
+  ASSERT_FALSE(codes.empty());
+  constexpr uint64_t seed = 20;
+  for (size_t index = 0; index < cases.size(); ++index) {
+    const KernelContract& contract = cases[index].contract;
+    const Shape shapes[] = {{contract.extents[0], contract.extents[2]}, {contract.extents[2], contract.extents[1]},
+                            {contract.extents[0], contract.extents[1]}};
+    std::mt19937_64 random(seed + index);
+    Memory memory;
+    std::vector<Operand> operands;
+    std::vector<std::vector<uint64_t>> values;
+    for (size_t i = 0; i < contract.operands.size(); ++i) {
+      const DType type = contract.operands[i].dtype;
+      operands.push_back(memory.add(type, shapes[std::min<size_t>(i, 2)], cases[index].strides[i]));
+      if (i + 1 == contract.operands.size()) break;
+      memory.write(operands[i], testing::small_values(type, operands[i].extents.elements(), random));
+      values.push_back(memory.read(operands[i]));  // once more: strides of 0 make elements equal
+    }
+    const std::vector<double> sums = sums_of(contract, values[0], values[1]);
+    for (const Code& code : codes) {
+      SCOPED_TRACE(cases[index].what + " for " + code.target);
+      const std::vector<uint64_t> poison(static_cast<size_t>(operands.back().extents.elements()), 0);
+      EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << "wrote outside of the result";
+      const std::vector<uint64_t> got = memory.read(operands.back());
+      size_t wrong = 0;
+      for (size_t i = 0; i < got.size(); ++i) {
+        std::vector<uint64_t> inputs = {sum_bits(contract.accumulate, sums[i])};
+        for (size_t extra = 2; extra < values.size(); ++extra) inputs.push_back(values[extra][i]);
+        const uint64_t want = evaluate(contract.expr, inputs);
+        if (got[i] != want && ++wrong < 4) {
+          ADD_FAILURE() << "element " << i << ": " << got[i] << " instead of " << want << ", sum " << sums[i];
+        }
+      }
+      EXPECT_EQ(wrong, 0u);
+      memory.write(operands.back(), poison);
+    }
+  }
+}
+
+TEST(Gemm, Sizes) {
+  std::vector<Case> cases;
+  for (const Shape& s : std::initializer_list<Shape>{{1, 1, 1},
+                                                     {0, 5, 7},
+                                                     {5, 0, 7},
+                                                     {5, 7, 0},
+                                                     {1, 32, 16},
+                                                     {13, 31, 17},
+                                                     {14, 32, 288},
+                                                     {15, 33, 289},
+                                                     {6, 16, 287},
+                                                     {7, 17, 577},
+                                                     {29, 67, 5},
+                                                     {97, 101, 103},
+                                                     {449, 33, 3},
+                                                     {385, 16, 2},
+                                                     {3, 2049, 2}}) {
+    cases.push_back(plain(s[0], s[1], s[2], DType::f32, DType::f32, DType::f32));
+  }
+  check(cases);
+}
+
+TEST(Gemm, StorageTypes) {
+  const DType types[] = {DType::f32,    DType::f16,        DType::bf16,      DType::f8e4m3fn,
+                         DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
+  std::vector<Case> cases;
+  for (const DType a : types) {
+    for (const DType b : types) cases.push_back(plain(19, 37, 23, a, b, DType::f32));
+    cases.push_back(plain(19, 37, 3, a, a, a));  // and as results: few bits, so few products
+  }
+  cases.push_back(plain(5, 7, 11, DType::f64, DType::u8, DType::f32));
+  for (const DType math : {DType::f16, DType::bf16, DType::f8e4m3fn}) {
+    cases.push_back(plain(5, 37, 11, DType::f8e5m2, DType::f32, DType::f32));
+    cases.back().contract.math = math;
+  }
+  check(cases);
+}
+
+TEST(Gemm, Orders) {
+  std::vector<Case> cases;
+  for (const DType type : {DType::f32, DType::f8e4m3fn, DType::bf16}) {
+    const int64_t m = 21, n = 39, k = 33;
+    Case transposed_a = plain(m, n, k, type, type, DType::f32);
+    transposed_a.contract.operands[0] = columns(type);
+    transposed_a.strides[0] = Strides{1, m + 2};
+    cases.push_back(transposed_a);
+    Case transposed_b = plain(m, n, k, type, type, DType::f32);
+    transposed_b.contract.operands[1] = columns(type);
+    transposed_b.strides[1] = Strides{1, k + 7};
+    cases.push_back(transposed_b);
+    Case transposed_result = plain(m, n, k, type, type, DType::f32);
+    transposed_result.contract.operands[2] = columns(DType::f32);
+    transposed_result.strides[2] = Strides{1, m};
+    cases.push_back(transposed_result);
+    Case strided = plain(m, n, k, type, type, DType::f32);
+    for (OperandContract& operand : strided.contract.operands) operand.access = {Access::strided, Access::strided};
+    strided.strides = {Strides{2 * k, 2}, Strides{-3 * n, -3}, Strides{4 * n + 3, 4}};
+    cases.push_back(strided);
+    Case broadcast = plain(m, n, k, type, type, DType::f32);
+    broadcast.contract.operands[0].access = {Access::broadcast, Access::unit};
+    broadcast.contract.operands[1].access = {Access::strided, Access::broadcast};
+    broadcast.strides[0] = Strides{0, 1};
+    broadcast.strides[1] = Strides{2, 0};
+    cases.push_back(broadcast);
+  }
+  for (Case& c : cases) c.what += " order " + std::to_string(&c - cases.data());
+  check(cases);
+}
+
+// sum * scale + bias + other -> FP8, with extras of every access.
+TEST(Gemm, Epilogues) {
+  std::vector<Case> cases;
+  for (const DType result : {DType::f32, DType::f8e4m3fn, DType::f8e5m2fnuz, DType::i8, DType::boolean}) {
+    const int64_t m = 17, n = 45, k = 7;
+    Case c = plain(m, n, k, DType::f8e4m3fn, DType::f32, result);
+    ExprBuilder builder(5);
+    uint16_t node = builder.binary(ExprOp::mul, builder.input(0, DType::f32), builder.input(1, DType::f32));
+    node = builder.binary(ExprOp::add, node, builder.convert(builder.input(2, DType::f16), DType::f32));
+    node = builder.binary(ExprOp::add, node, builder.input(3, DType::f32));
+    node = builder.where(builder.input(4, DType::boolean), node, builder.unary(ExprOp::neg, node));
+    c.contract.expr = std::move(builder).finish(builder.convert(node, result, Overflow::saturate));
+    c.contract.operands = {rows(DType::f8e4m3fn),
+                           rows(DType::f32),
+                           {DType::f32, {Access::broadcast, Access::broadcast}},
+                           {DType::f16, {Access::broadcast, Access::unit}},
+                           {DType::f32, {Access::strided, Access::broadcast}},
+                           {DType::boolean, {Access::strided, Access::strided}},
+                           rows(result)};
+    c.strides = {Strides{k, 1}, Strides{n, 1}, Strides{0, 0}, Strides{0, 1}, Strides{3, 0}, Strides{2 * n, -2}, Strides{n, 1}};
+    cases.push_back(c);
+  }
+  check(cases);
+}
+
+TEST(Gemm, IntegersAndDoubles) {
+  std::vector<Case> cases;
+  const auto add = [&](DType a, DType b, DType math, DType sum, DType result) {
+    Case c = plain(11, 71, 13, a, b, result);
+    c.contract.math = math;
+    c.contract.accumulate = sum;
+    c.contract.expr = convert_sum(sum, result);
+    cases.push_back(c);
+  };
+  add(DType::f64, DType::f64, DType::f64, DType::f64, DType::f64);
+  add(DType::f32, DType::f64, DType::f64, DType::f64, DType::f32);
+  add(DType::i8, DType::u8, DType::i32, DType::i32, DType::i32);
+  add(DType::i32, DType::i32, DType::i32, DType::i32, DType::i32);
+  add(DType::i64, DType::i64, DType::i64, DType::i64, DType::i64);
+  add(DType::u32, DType::u32, DType::u32, DType::u32, DType::u32);
+  add(DType::u64, DType::u8, DType::u64, DType::u64, DType::f32);
+  Case empty = cases[0];
+  empty.contract.extents = {11, 71, 0};
+  cases.push_back(empty);
+  check(cases);
+}
+
+// Random values: the error stays near that of f32 sums; infinities and NaN come through.
+TEST(Gemm, RoundingAndSpecialValues) {
+  const int64_t m = 23, n = 41, k = 700;
+  Case c = plain(m, n, k, DType::f32, DType::f32, DType::f32);
+  KernelSet kernels;
+  kernels.contracts = {c.contract};
+  for (const Code& code : testing::compile_and_load(kernels)) {
+    SCOPED_TRACE(code.target);
+    std::mt19937_64 random(7);
+    std::normal_distribution<double> normal;
+    Memory memory;
+    const Operand a = memory.add(DType::f32, {m, k}), b = memory.add(DType::f32, {k, n}), r = memory.add(DType::f32, {m, n});
+    for (const Operand* operand : {&a, &b}) {
+      Memory::each(*operand, [&](int64_t element, int64_t) {
+        memory.set_bits(*operand, element, encode(DType::f32, normal(random), Overflow::propagate));
+      });
+    }
+    memory.set_bits(a, 3 * k + 5, encode(DType::f32, std::nan(""), Overflow::propagate));
+    memory.set_bits(a, 4 * k + 6, encode(DType::f32, INFINITY, Overflow::propagate));
+    ASSERT_TRUE(memory.run(code, 0, {a, b, r}));
+    const std::vector<double> want = sums_of(c.contract, memory.read(a), memory.read(b));
+    const std::vector<uint64_t> got = memory.read(r);
+    for (int64_t i = 0; i < m * n; ++i) {
+      const double value = decode(DType::f32, got[static_cast<size_t>(i)]), expected = want[static_cast<size_t>(i)];
+      if (std::isfinite(expected)) {
+        EXPECT_NEAR(value, expected, 1e-4);  // sums of 700 products of variance 1: about 26, each step off by 1e-6 at most
+      } else if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(value));
+      } else {
+        EXPECT_EQ(value, expected);
+      }
+    }
+  }
+}
+
+TEST(Gemm, TermsOfRepeats) {
+  KernelSet kernels;
+  kernels.contracts = {plain(2, 3, 4, DType::f32, DType::f32, DType::f32).contract};
+  const Code code = testing::compile_and_load(kernels).front();
+  Memory memory;
+  std::mt19937_64 random(3);
+  Operand a = memory.add(DType::f32, {5, 2, 4}), b = memory.add(DType::f32, {4, 3}), r = memory.add(DType::f32, {2, 2, 3});
+  memory.write(a, testing::small_values(DType::f32, 40, random));
+  memory.write(b, testing::small_values(DType::f32, 12, random));
+  const std::vector<uint64_t> all = memory.read(a);
+  a.extents = {2, 4}, a.strides = {4, 1}, a.terms = {{1, 5, 2 * 4 * 4}};                // one matrix an iteration of the inner loop
+  r.extents = {2, 3}, r.strides = {3, 1}, r.terms = {{0, 3, 0}, {1, 2, 2 * 3 * 4}};  // ping-pong
+  std::vector<uint64_t> iterations(abi::max_levels, 0);
+  iterations[0] = 9;
+  iterations[1] = 3;
+  ASSERT_TRUE(memory.run(code, 0, {a, b, r}, {}, iterations));
+  const std::vector<uint64_t> third(all.begin() + 3 * 8, all.begin() + 4 * 8);
+  const std::vector<double> want = sums_of(kernels.contracts[0], third, memory.read(b));
+  r.offset += 2 * 3 * 4;  // iteration 3 modulo 2
+  const std::vector<uint64_t> got = memory.read(r);
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(decode(DType::f32, got[i]), want[i]);
+}
+
+}  // namespace
+}  // namespace low

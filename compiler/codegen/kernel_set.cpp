@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/codegen/codegen.h"
+
+namespace low {
+namespace {
+
+uint32_t copy_kernel(KernelSet& kernels, const CopyDescriptor& descriptor) {
+  const CopyKernel copy{descriptor.source, descriptor.destination, descriptor.overflow};
+  const auto found = std::find(kernels.copies.begin(), kernels.copies.end(), copy);
+  const auto index = static_cast<uint32_t>(kernels.contracts.size() + static_cast<size_t>(found - kernels.copies.begin()));
+  if (found == kernels.copies.end()) kernels.copies.push_back(copy);
+  return index;
+}
+
+uint32_t kernel_of(KernelSet& kernels, const TileGraph& graph, const Schedule& schedule, const ScheduledCommand& command) {
+  switch (command.kind) {
+    case ScheduledCommand::Kind::run:
+      return graph.runs()[command.index].contract.index;
+    case ScheduledCommand::Kind::copy:
+      return copy_kernel(kernels, graph.descriptor(graph.copies()[command.index]));
+    case ScheduledCommand::Kind::pull:
+      return copy_kernel(kernels, schedule.descriptors[schedule.pulls[command.index].descriptor.index]);
+  }
+  LOW_CHECK(false);
+}
+
+}  // namespace
+
+KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
+  KernelSet kernels;
+  kernels.contracts.assign(graph.contracts().begin(), graph.contracts().end());
+  for (const ScheduledSuperstep& superstep : schedule.supersteps) {
+    std::vector<uint32_t> used;
+    if (!superstep.tile_begin.empty()) {
+      for (uint32_t i = superstep.tile_begin.front(); i < superstep.tile_begin.back(); ++i) {
+        const uint32_t kernel = kernel_of(kernels, graph, schedule, schedule.commands[i]);
+        // Few kernels share a superstep: a sorted vector.
+        const auto place = std::lower_bound(used.begin(), used.end(), kernel);
+        if (place == used.end() || *place != kernel) used.insert(place, kernel);
+      }
+    }
+    const auto entry = std::find(kernels.entries.begin(), kernels.entries.end(), used);
+    kernels.superstep_entry.push_back(static_cast<uint32_t>(entry - kernels.entries.begin()));
+    if (entry == kernels.entries.end()) kernels.entries.push_back(std::move(used));
+  }
+  return kernels;
+}
+
+std::string kernel_name(const KernelSet& kernels, uint32_t kernel) {
+  if (kernel >= kernels.contracts.size()) return fmt::format("copy_{}", kernel);
+  return fmt::format("{}_{}", kernels.contracts[kernel].family == Family::gemm ? "gemm" : "pointwise", kernel);
+}
+
+}  // namespace low

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <map>
+
+#include "compiler/codegen/codegen.h"
+#include "runtime/base/sha256.h"
+
+namespace low {
+namespace {
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const TileGraph& graph, const Placement& placement, const Schedule& schedule, const KernelSet& kernels)
+      : graph_(graph), placement_(placement), schedule_(schedule), kernels_(kernels) {}
+
+  Program build() && {
+    program_.machine = graph_.machine();
+    program_.tiles = graph_.tiles();
+    program_.entries = static_cast<uint32_t>(kernels_.entries.size());
+    program_.arena_bytes = placement_.arena_bytes;
+    program_.parameter_bytes = placement_.parameter_bytes;
+    for (const InterfaceTensor& input : graph_.inputs()) program_.inputs.push_back(binding(input));
+    for (const InterfaceTensor& output : graph_.outputs()) program_.outputs.push_back(binding(output));
+    add_parameters();
+    for (size_t i = 0; i < graph_.supersteps().size(); ++i) add_superstep(i);
+    add_region(graph_.regions()[graph_.root().index], 1);
+    return std::move(program_);
+  }
+
+ private:
+  uint64_t byte_offset(AllocationId id, int64_t elements) const {
+    return placement_.locations[id].offset + static_cast<uint64_t>(elements) * byte_size(graph_.type(id).dtype);
+  }
+
+  Binding binding(const InterfaceTensor& tensor) const {
+    return {.name = tensor.name,
+            .dtype = tensor.type.dtype,
+            .shape = tensor.type.shape,
+            .offset = byte_offset(tensor.allocation, tensor.offset)};
+  }
+
+  void add_parameters() {
+    for (size_t i = 0; i < graph_.allocations().size(); ++i) {
+      const AllocationId id(i);
+      const Allocation& allocation = graph_.allocation(id);
+      if (allocation.role != Role::parameter) continue;
+      const Tensor& tensor = *graph_.constants()[allocation.binding];
+      program_.parameters.push_back({.sha256 = sha256_hex(tensor.bytes()),
+                                     .offset = placement_.locations[id].offset,
+                                     .bytes = tensor.bytes().size()});
+    }
+    std::ranges::sort(program_.parameters, {}, &ParameterSegment::offset);
+  }
+
+  // The pools hold each distinct list once.
+  uint32_t number_list(const std::vector<int64_t>& list) {
+    const auto [position, inserted] = number_lists_.try_emplace(list, static_cast<uint32_t>(program_.numbers.size()));
+    if (inserted) program_.numbers.insert(program_.numbers.end(), list.begin(), list.end());
+    return position->second;
+  }
+  Span32 term_list(const View& view) {
+    const auto size = static_cast<int64_t>(byte_size(graph_.type(view.allocation).dtype));
+    std::vector<std::array<int64_t, 3>> key;
+    for (const Term& term : graph_.terms(view)) key.push_back({term.level, term.period, term.stride * size});
+    const auto [position, inserted] = term_lists_.try_emplace(key, static_cast<uint32_t>(program_.terms.size()));
+    if (inserted)
+      for (const auto& [level, period, stride] : key)
+        program_.terms.push_back({static_cast<uint32_t>(level), static_cast<uint32_t>(period), stride});
+    return {position->second, static_cast<uint32_t>(key.size())};
+  }
+
+  void add_operand(const View& view, const Strides& strides) {
+    const Location& location = placement_.locations[view.allocation];
+    const Span32 terms = term_list(view);
+    program_.operands.push_back(
+        {.memory = location.memory == Memory::parameters ? abi::memory_parameters : abi::memory_arena,
+         .strides = number_list({strides.begin(), strides.end()}),
+         .offset = byte_offset(view.allocation, view.offset),
+         .term_begin = terms.begin,
+         .term_count = terms.count});
+  }
+
+  void add_copy(const CopyDescriptor& descriptor, const View& source, const View& destination) {
+    const CopyKernel kernel{descriptor.source, descriptor.destination, descriptor.overflow};
+    const auto position = std::ranges::find(kernels_.copies, kernel);
+    LOW_CHECK(position != kernels_.copies.end());
+    std::vector<int64_t> loops{descriptor.counts.rank()};
+    loops.insert(loops.end(), descriptor.counts.begin(), descriptor.counts.end());
+    loops.push_back(descriptor.chunk);
+    program_.commands.push_back(
+        {.kernel = static_cast<uint32_t>(kernels_.contracts.size() + static_cast<size_t>(position - kernels_.copies.begin())),
+         .operand_begin = static_cast<uint32_t>(program_.operands.size()),
+         .operand_count = 2,
+         .data = number_list(loops)});
+    add_operand(source, descriptor.source_strides);
+    add_operand(destination, descriptor.destination_strides);
+  }
+
+  void add_command(const ScheduledCommand& command) {
+    switch (command.kind) {
+      case ScheduledCommand::Kind::run: {
+        const KernelRun& run = graph_.runs()[command.index];
+        const std::span<const View> operands = graph_.operands(run);
+        program_.commands.push_back({.kernel = run.contract.index,
+                                     .operand_begin = static_cast<uint32_t>(program_.operands.size()),
+                                     .operand_count = static_cast<uint32_t>(operands.size()),
+                                     .data = abi::no_data});
+        for (const View& operand : operands) add_operand(operand, graph_.geometry(operand).strides);
+        break;
+      }
+      case ScheduledCommand::Kind::copy: {
+        const LocalCopy& copy = graph_.copies()[command.index];
+        add_copy(graph_.descriptor(copy), copy.source, copy.destination);
+        break;
+      }
+      case ScheduledCommand::Kind::pull: {
+        const Pull& pull = schedule_.pulls[command.index];
+        add_copy(schedule_.descriptors[pull.descriptor.index], pull.source, pull.destination);
+        break;
+      }
+    }
+  }
+
+  void add_superstep(size_t index) {
+    const ScheduledSuperstep& superstep = schedule_.supersteps[index];
+    program_.supersteps.push_back({.entry = kernels_.superstep_entry[index],
+                                   .tile_begin = static_cast<uint32_t>(program_.tile_begin.size())});
+    const auto first = static_cast<uint32_t>(program_.commands.size());
+    const uint32_t begin = superstep.tile_begin.front();
+    for (const uint32_t position : superstep.tile_begin) program_.tile_begin.push_back(first + position - begin);
+    for (uint32_t i = begin; i < superstep.tile_begin.back(); ++i) add_command(schedule_.commands[i]);
+  }
+
+  void add_region(const Region& region, double executions) {
+    for (const Step& step : graph_.steps(region)) {
+      if (step.kind == Step::Kind::superstep) {
+        program_.control.push_back({.kind = ControlStep::Kind::superstep, .superstep = step.index, .level = 0, .count = 0});
+        for (const Command& command : graph_.commands(graph_.supersteps()[step.index])) {
+          if (command.kind != Command::Kind::run) continue;
+          const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
+          if (contract.family == Family::gemm)
+            program_.flop += 2 * executions * static_cast<double>(contract.extents.elements());
+        }
+      } else {
+        const RepeatStep& repeat = graph_.repeats()[step.index];
+        program_.control.push_back(
+            {.kind = ControlStep::Kind::repeat_begin, .superstep = 0, .level = repeat.level, .count = repeat.count});
+        add_region(graph_.regions()[repeat.body.index], executions * static_cast<double>(repeat.count));
+        program_.control.push_back(
+            {.kind = ControlStep::Kind::repeat_end, .superstep = 0, .level = repeat.level, .count = 0});
+      }
+    }
+  }
+
+  const TileGraph& graph_;
+  const Placement& placement_;
+  const Schedule& schedule_;
+  const KernelSet& kernels_;
+  Program program_;
+  std::map<std::vector<int64_t>, uint32_t> number_lists_;
+  std::map<std::vector<std::array<int64_t, 3>>, uint32_t> term_lists_;
+};
+
+}  // namespace
+
+Result<Program> lower_program(const TileGraph& graph, const Placement& placement, const Schedule& schedule,
+                              const KernelSet& kernels, const Machine& machine) {
+  if (!machine.global_memory)
+    return fail(ErrorKind::unsupported, "machine " + machine.name + " has no code generation: it plans and interprets only");
+  return ProgramBuilder(graph, placement, schedule, kernels).build();
+}
+
+}  // namespace low

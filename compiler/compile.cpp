@@ -1,0 +1,129 @@
+#include "compiler/compile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/graph/passes/passes.h"
+
+namespace low {
+namespace {
+
+void announce(const CompileOptions& options, std::string_view stage) {
+  if (options.progress) options.progress(stage);
+}
+
+Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options, ThreadPool& pool) {
+  if (!options.plan) return search(graph, machine, options.search, pool);
+  LOW_TRY(Plan plan, parse_plan(*options.plan));
+  LOW_TRY_VOID(verify(plan, graph, machine));
+  SearchResult result;
+  result.finalists.push_back({.plan = std::move(plan), .cost = {}, .explanation = "from a plan file\n"});
+  return result;
+}
+
+Result<TileGraph> expand_finalist(const Graph& graph, const Finalist& finalist, const Machine& machine) {
+  LOW_TRY(const TileGraph expanded, expand(graph, finalist.plan, machine));
+  return simplify(expanded);
+}
+
+}  // namespace
+
+Result<Machine> select_machine(const CompileOptions& options) {
+  const std::string target = options.targets.empty() ? "host" : options.targets.front();
+  auto machine = options.machine.empty() ? machine_for_target(target) : find_machine(options.machine);
+  if (!machine) return machine;
+  for (const std::string& other : options.targets) {
+    const bool runs = other == machine->name || std::ranges::find(machine->targets, other) != machine->targets.end();
+    if (!runs)
+      return fail(ErrorKind::usage, fmt::format("target {} does not run on machine {}; its targets are: {}", other,
+                                                machine->name, fmt::join(machine->targets, ", ")));
+  }
+  if (options.tiles) return with_tiles(*machine, *options.tiles);
+  return machine;
+}
+
+Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine) {
+  std::vector<std::string> targets;
+  for (const std::string& target : options.targets)
+    if (target != machine.name) targets.push_back(target);
+  if (targets.empty()) targets = machine.targets;
+  std::ranges::sort(targets);
+  const auto repeated = std::ranges::unique(targets);
+  targets.erase(repeated.begin(), repeated.end());
+  if (targets.empty())
+    return fail(ErrorKind::unsupported,
+                fmt::format("machine {} has no code generation: it plans and interprets, but no package can be written for it", machine.name));
+  for (const std::string& target : targets)
+    if (std::ranges::find(codegen_targets(), target) == codegen_targets().end())
+      return fail(ErrorKind::unsupported, fmt::format("code generation for target {} is not available in this version; available: {}",
+                                                      target, fmt::join(codegen_targets(), ", ")));
+  return targets;
+}
+
+Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options, ThreadPool& pool) {
+  announce(options, "search");
+  LOW_TRY(SearchResult found, find_plans(graph, machine, options, pool));
+  announce(options, "expand");
+  PlannedProgram planned{.machine = machine, .candidates = found.candidates};
+  planned.finalists.resize(found.finalists.size());
+  std::vector<std::optional<Error>> errors(found.finalists.size());
+  pool.parallel_for(static_cast<int64_t>(found.finalists.size()), [&](int64_t i) {
+    ExpandedFinalist& slot = planned.finalists[static_cast<size_t>(i)];
+    slot.finalist = std::move(found.finalists[static_cast<size_t>(i)]);
+    if (auto expanded = expand_finalist(graph, slot.finalist, machine)) {
+      slot.cost = cost(*expanded, machine);
+      slot.graph = std::move(*expanded);
+    } else {
+      slot.rejected = expanded.error().message;
+      errors[static_cast<size_t>(i)] = expanded.error();
+    }
+  });
+
+  // Cheapest first; the search's order decides ties.
+  std::vector<size_t> order;
+  for (size_t i = 0; i < planned.finalists.size(); ++i)
+    if (planned.finalists[i].graph) order.push_back(i);
+  std::ranges::sort(order, {}, [&](size_t i) { return std::pair(planned.finalists[i].cost.seconds, i); });
+  std::optional<Error> last_error;
+  for (const std::optional<Error>& error : errors)
+    if (error) last_error = error;
+  for (const size_t i : order) {
+    ExpandedFinalist& finalist = planned.finalists[i];
+    announce(options, "place");
+    auto placement = place(*finalist.graph, machine);
+    if (!placement) {
+      finalist.rejected = placement.error().message;
+      last_error = placement.error();
+      continue;
+    }
+    announce(options, "schedule");
+    LOW_TRY(planned.schedule, schedule_exchange(*finalist.graph, *placement, machine));
+    planned.placement = std::move(*placement);
+    planned.graph = *finalist.graph;
+    planned.chosen = i;
+    return planned;
+  }
+  return fail(last_error->kind, fmt::format("none of {} plans can be built: {}", planned.finalists.size(), last_error->message));
+}
+
+Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
+  LOW_TRY(const Machine machine, select_machine(options));
+  LOW_TRY(const std::vector<std::string> targets, select_targets(options, machine));
+  announce(options, "passes");
+  LOW_TRY(Graph graph, run_passes(model));
+  LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
+  announce(options, "codegen");
+  KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
+  std::string source = emit_source(kernels);
+  LOW_TRY(Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, machine));
+  LOW_TRY(std::vector<CodeObject> objects, compile_kernels(kernels, source, targets, options.toolchain, pool));
+  return Compilation{.graph = std::move(graph),
+                     .planned = std::move(planned),
+                     .kernels = std::move(kernels),
+                     .source = std::move(source),
+                     .program = std::move(program),
+                     .objects = std::move(objects)};
+}
+
+}  // namespace low

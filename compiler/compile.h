@@ -1,0 +1,80 @@
+// The spine: ONNX model -> package. The only file that knows every stage.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/exchange/exchange.h"
+#include "compiler/frontend/frontend.h"
+#include "compiler/low/low.h"
+#include "compiler/placement/placement.h"
+#include "compiler/search/search.h"
+
+namespace low {
+
+struct CompileOptions {
+  FrontendOptions frontend;
+  std::vector<std::string> targets;     // "host" stands for both x86-64 levels; empty: host, or the machine's own
+  std::string machine;                  // empty: the one that the targets imply
+  std::optional<uint32_t> tiles;        // logical tiles of the host
+  SearchOptions search;
+  std::optional<std::string> plan;      // text of a plan to replay instead of a search
+  ToolchainOptions toolchain;
+  // Told each stage's name when it begins; may be empty.
+  std::function<void(std::string_view stage)> progress;
+};
+
+// One expanded finalist, judged by what it really does.
+struct ExpandedFinalist {
+  Finalist finalist;
+  std::optional<TileGraph> graph;  // none if it could not be expanded or placed
+  CostReport cost;
+  std::string rejected;            // why, if so
+};
+
+// Everything between the graph and the code, for one machine.
+struct PlannedProgram {
+  Machine machine;
+  int64_t candidates = 0;
+  std::vector<ExpandedFinalist> finalists;
+  size_t chosen = 0;  // index into finalists
+  TileGraph graph;    // of the chosen one
+  Placement placement;
+  Schedule schedule;
+
+  const Plan& plan() const { return finalists[chosen].finalist.plan; }
+};
+
+// search (or the given plan), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
+Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options, ThreadPool& pool);
+
+// The machine that the options name or imply, with its tiles.
+Result<Machine> select_machine(const CompileOptions& options);
+// The targets to compile for on that machine. ErrorKind::unsupported when the machine has no code generation.
+Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine);
+
+struct Compilation {
+  Graph graph;          // after the passes
+  PlannedProgram planned;
+  KernelSet kernels;
+  std::string source;
+  Program program;
+  std::vector<CodeObject> objects;
+};
+
+// Passes, planning, code. `model` is what the frontend made.
+Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool);
+
+struct Provenance {
+  std::string model_sha256;
+  std::string model_name;
+};
+// The package's bytes; see runtime/format/package.h.
+Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance, const CompileOptions& options);
+
+}  // namespace low

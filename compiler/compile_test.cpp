@@ -1,0 +1,173 @@
+// The whole pipeline against the reference: each stage's result, interpreted, and the compiled package.
+#include "compiler/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/graph/passes/passes.h"
+#include "compiler/low/interpret/interpret.h"
+#include "reference/random_graph.h"
+#include "reference/reference.h"
+#include "runtime/session.h"
+
+namespace low {
+namespace {
+
+// Every output within `tolerance` of the expected output's largest magnitude.
+void expect_close(const Result<std::vector<Tensor>>& actual, const std::vector<Tensor>& expected, double tolerance, const std::string& what) {
+  ASSERT_TRUE(actual.has_value()) << what << ": " << actual.error().message;
+  ASSERT_EQ(actual->size(), expected.size()) << what;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double largest = 1;
+    for (int64_t e = 0; e < expected[i].elements(); ++e)
+      if (std::isfinite(expected[i].value(e))) largest = std::max(largest, std::abs(expected[i].value(e)));
+    const auto comparison = reference::compare((*actual)[i], expected[i], {.absolute = tolerance * largest, .relative = 0});
+    ASSERT_TRUE(comparison.has_value()) << what << ": " << comparison.error().message;
+    ASSERT_TRUE(comparison->passed()) << what << ", output " << i << ": " << reference::to_string(*comparison);
+  }
+}
+
+Machine machine_named(std::string_view name) {
+  auto machine = find_machine(name);
+  LOW_CHECK(machine.has_value());
+  return *machine;
+}
+
+Result<std::vector<Tensor>> run_package(const Graph& graph, std::span<const Tensor> inputs, ThreadPool& pool) {
+  LOW_TRY(const std::unique_ptr<Device> device, open_device("host", {}));
+  CompileOptions options;
+  options.targets = {device->info().targets.front()};
+  LOW_TRY(const Compilation compilation, compile_graph(graph, options, pool));
+  LOW_TRY(std::string bytes, write_package(compilation, {}, options));
+  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(std::move(bytes), "test"));
+  LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(*device, std::move(package)));
+  LOW_TRY(Session session, Session::create(std::move(program)));
+  LOW_TRY_VOID(session.poison(std::byte{0xff}));
+  return session.run(inputs);
+}
+
+class RandomGraphs : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
+  ThreadPool pool(2);
+  for (uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 25; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const reference::RandomGraph random = reference::random_graph({.seed = seed, .operations = 2 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
+    const auto expected = reference::run(random.graph, random.inputs);
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    const auto graph = run_passes(random.graph);
+    ASSERT_TRUE(graph.has_value()) << graph.error().message;
+    ASSERT_NO_FATAL_FAILURE(expect_close(reference::run(*graph, random.inputs), *expected, random.tolerance, "passes"));
+
+    for (const char* name : {"host", "mi300x"}) {
+      const Machine machine = machine_named(name);
+      const auto found = search(*graph, machine, {}, pool);
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      for (const Finalist& finalist : found->finalists) {
+        const auto parsed = parse_plan(print(finalist.plan));
+        ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+        EXPECT_EQ(*parsed, finalist.plan);
+        const auto valid = verify(finalist.plan, *graph, machine);
+        ASSERT_TRUE(valid.has_value()) << valid.error().message;
+        const auto expanded = expand(*graph, finalist.plan, machine);
+        ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
+        ASSERT_NO_FATAL_FAILURE(expect_close(interpret(*expanded, random.inputs), *expected, random.tolerance, "expanded"));
+        const auto simplified = simplify(*expanded);
+        ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
+        const auto placement = place(*simplified, machine);
+        ASSERT_TRUE(placement.has_value()) << placement.error().message;
+        const auto schedule = schedule_exchange(*simplified, *placement, machine);
+        ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
+        ASSERT_NO_FATAL_FAILURE(
+            expect_close(interpret(*simplified, *placement, *schedule, random.inputs), *expected, random.tolerance, "scheduled"));
+        const std::string text = print(*simplified);
+        const auto again = parse_tile_graph(text, constants_by_hash(*graph));
+        ASSERT_TRUE(again.has_value()) << again.error().message;
+        EXPECT_EQ(print(*again), text);
+      }
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range<uint64_t>(0, 8));
+
+class RandomPackages : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(RandomPackages, TheCompiledPackageAgreesWithTheReference) {
+  ThreadPool pool(2);
+  for (uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const reference::RandomGraph random = reference::random_graph({.seed = seed, .operations = 4 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
+    const auto expected = reference::run(random.graph, random.inputs);
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    ASSERT_NO_FATAL_FAILURE(expect_close(run_package(random.graph, random.inputs, pool), *expected, random.tolerance, "package"));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPackages, ::testing::Range<uint64_t>(100, 108));
+
+// The walking skeleton: one small f32 matmul through every stage to a verified run.
+TEST(Pipeline, CompilesAndRunsOneMatmul) {
+  GraphBuilder builder;
+  const ValueId a = builder.input("a", {DType::f32, {3, 5}});
+  const ValueId b = builder.input("b", {DType::f32, {5, 7}});
+  const ValueId operands[] = {a, b};
+  builder.output("c", builder.matmul({}, operands, DType::f32));
+  const auto graph = std::move(builder).finish();
+  ASSERT_TRUE(graph.has_value());
+  Tensor left(DType::f32, {3, 5}), right(DType::f32, {5, 7});
+  for (int64_t i = 0; i < 15; ++i) left.set_value(i, static_cast<double>(i % 5) - 2);
+  for (int64_t i = 0; i < 35; ++i) right.set_value(i, static_cast<double>(i % 4));
+  const std::vector<Tensor> inputs = {left, right};
+  ThreadPool pool(1);
+  const auto outputs = run_package(*graph, inputs, pool);
+  ASSERT_TRUE(outputs.has_value()) << outputs.error().message;
+  for (int64_t i = 0; i < 3; ++i)
+    for (int64_t j = 0; j < 7; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < 5; ++k) sum += left.value(i * 5 + k) * right.value(k * 7 + j);
+      EXPECT_EQ((*outputs)[0].value(i * 7 + j), sum) << i << "," << j;
+    }
+}
+
+// One body: the text of a Repeat's program does not depend on its count, but for the count's own digits.
+TEST(Pipeline, ARepeatIsExpandedOnce) {
+  const auto text_size = [](int64_t count) {
+    GraphBuilder body;
+    const ValueId x = body.input("x", {DType::f32, {9, 8}});
+    const ValueId w = body.input("w", {DType::f32, {8, 8}});
+    const ValueId pair[] = {x, w};
+    body.output("next", body.matmul({}, pair, DType::f32));
+    Repeat repeat{.count = count, .carried = 1, .invariant = 1};
+    repeat.body = std::make_shared<const Graph>(*std::move(body).finish());
+    GraphBuilder builder;
+    const ValueId operands[] = {builder.input("x", {DType::f32, {9, 8}}), builder.input("w", {DType::f32, {8, 8}})};
+    builder.output("y", builder.repeat(repeat, operands)[0]);
+    const Graph graph = *std::move(builder).finish();
+    const Machine machine = machine_named("host");
+    ThreadPool pool(1);
+    const auto found = search(graph, machine, {.finalists = 1}, pool);
+    LOW_CHECK(found.has_value());
+    const auto expanded = expand(graph, found->finalists[0].plan, machine);
+    LOW_CHECK(expanded.has_value());
+    return print(*expanded).size();
+  };
+  EXPECT_EQ(text_size(3), text_size(9));
+  EXPECT_EQ(text_size(3) + 1, text_size(27));
+}
+
+TEST(Pipeline, APlanForAnotherGraphOrMachineIsRefused) {
+  const reference::RandomGraph one = reference::random_graph({.seed = 11}), other = reference::random_graph({.seed = 12});
+  ThreadPool pool(1);
+  const Machine host = machine_named("host");
+  const auto graph = run_passes(one.graph), unlike = run_passes(other.graph);
+  ASSERT_TRUE(graph && unlike);
+  const auto found = search(*graph, host, {.finalists = 1}, pool);
+  ASSERT_TRUE(found.has_value());
+  const Plan& plan = found->finalists[0].plan;
+  EXPECT_TRUE(verify(plan, *graph, host).has_value());
+  EXPECT_FALSE(verify(plan, *unlike, host).has_value());
+  EXPECT_FALSE(verify(plan, *graph, machine_named("mi300x")).has_value());
+}
+
+}  // namespace
+}  // namespace low

@@ -1,0 +1,163 @@
+#include <algorithm>
+
+#include "compiler/graph/fold.h"
+#include "compiler/graph/passes/passes.h"
+#include "compiler/graph/passes/rewriter.h"
+
+namespace low {
+namespace {
+
+constexpr int64_t fold_limit_bytes = int64_t{64} << 20;
+// A folded result may be larger than its operands up to this size.
+constexpr int64_t growth_limit_bytes = 4096;
+// Each round finishes what the one before made possible; real models need fewer than ten.
+constexpr int max_rounds = 200;
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  return hash;
+}
+
+// Equal operations have equal hashes. Never ordered by, nor printed.
+uint64_t hash_of(const Attributes& attributes, std::span<const ValueId> operands, std::span<const Type> types) {
+  uint64_t hash = attributes.index();
+  for (const ValueId operand : operands) hash = mix(hash, operand.index);
+  for (const Type& type : types) {
+    hash = mix(hash, static_cast<uint64_t>(type.dtype));
+    for (const int64_t extent : type.shape) hash = mix(hash, static_cast<uint64_t>(extent));
+  }
+  if (const auto* constant = std::get_if<Constant>(&attributes)) {
+    const std::span<const std::byte> bytes = constant->tensor->bytes();
+    for (const std::byte byte : bytes.first(std::min<size_t>(bytes.size(), 64))) {
+      hash = mix(hash, static_cast<uint64_t>(byte));
+    }
+  }
+  return hash;
+}
+
+int64_t bytes_of(const Type& type) { return type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)); }
+
+Result<Graph> rewrite(const Graph& graph) {
+  const std::vector<bool> needed = needed_values(graph);
+  Rewriter rewriter;
+  std::vector<ValueId> map(graph.value_count());
+  for (const Op& op : graph.ops()) {
+    std::vector<ValueId> operands;
+    for (const ValueId operand : graph.operands(op)) operands.push_back(map[operand.index]);
+    if (std::holds_alternative<Input>(op.attributes)) {
+      map[op.results.begin] = rewriter.input(op.name, graph.type(graph.result(op)));
+      continue;
+    }
+    if (std::holds_alternative<Output>(op.attributes)) {
+      rewriter.output(op.name, operands[0]);
+      continue;
+    }
+    std::vector<bool> used;
+    std::vector<Type> types;
+    for (uint32_t i = 0; i < op.results.count; ++i) {
+      used.push_back(needed[graph.result(op, i).index]);
+      types.push_back(graph.type(graph.result(op, i)));
+    }
+    if (std::ranges::find(used, true) == used.end()) continue;
+    if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
+      LOW_TRY(const std::vector<ValueId> results, rewrite_repeat(rewriter, *repeat, operands, types, used, op.name));
+      std::ranges::copy(results, map.begin() + op.results.begin);
+      continue;
+    }
+    map[op.results.begin] = rewriter.emit(op.attributes, operands, types[0], op.name);
+  }
+  return std::move(rewriter).finish();
+}
+
+}  // namespace
+
+std::vector<bool> needed_values(const Graph& graph, const std::vector<bool>& live_outputs) {
+  std::vector<bool> needed(graph.value_count());
+  size_t output = graph.outputs().size();
+  for (size_t i = graph.op_count(); i-- > 0;) {
+    const Op& op = graph.op(OpId(i));
+    bool live = false;
+    if (std::holds_alternative<Output>(op.attributes)) {
+      --output;
+      live = live_outputs.empty() || live_outputs[output];
+    }
+    for (uint32_t j = 0; j < op.results.count; ++j) live = live || needed[graph.result(op, j).index];
+    if (!live) continue;
+    for (const ValueId operand : graph.operands(op)) needed[operand.index] = true;
+  }
+  return needed;
+}
+
+ValueId Rewriter::append(Attributes attributes, std::span<const ValueId> operands, std::span<const Type> types,
+                         std::string name) {
+  const uint64_t hash = hash_of(attributes, operands, types);
+  const Graph& graph = builder_.peek();
+  const auto [begin, end] = shared_.equal_range(hash);
+  for (auto i = begin; i != end; ++i) {
+    const Op& op = graph.op(i->second);
+    bool same = std::ranges::equal(graph.operands(op), operands) && op.results.count == types.size() &&
+                op.attributes == attributes;
+    for (uint32_t j = 0; same && j < types.size(); ++j) same = graph.type(graph.result(op, j)) == types[j];
+    if (same) return graph.result(op);
+  }
+  const OpId op = builder_.add(std::move(attributes), operands, types, std::move(name));
+  shared_.emplace(hash, op);
+  return builder_.peek().result(builder_.peek().op(op));
+}
+
+ValueId Rewriter::emit(Attributes attributes, std::span<const ValueId> operands, const Type& type, std::string name) {
+  if (const std::optional<ValueId> simpler = simplify(*this, attributes, operands, type, name)) return *simpler;
+  if (const std::optional<ValueId> folded = fold_constant(attributes, operands, type, name)) return *folded;
+  return append(std::move(attributes), operands, {&type, 1}, std::move(name));
+}
+
+ValueId Rewriter::reshape(ValueId value, const Shape& shape, const std::string& name) {
+  return emit(Reshape{}, {value}, {type(value).dtype, shape}, name);
+}
+
+ValueId Rewriter::constant(Tensor tensor, const std::string& name) {
+  const Type type{tensor.dtype(), tensor.shape()};
+  return append(Constant{std::make_shared<const Tensor>(std::move(tensor))}, {}, {&type, 1}, name);
+}
+
+std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std::span<const ValueId> operands,
+                                               const Type& type, const std::string& name) {
+  if (std::holds_alternative<Constant>(attributes)) return std::nullopt;
+  std::vector<std::shared_ptr<const Tensor>> tensors;
+  std::vector<const Tensor*> pointers;
+  int64_t operand_bytes = 0;
+  for (const ValueId operand : operands) {
+    tensors.push_back(tensor(operand));
+    if (tensors.back() == nullptr) return std::nullopt;
+    pointers.push_back(tensors.back().get());
+    operand_bytes += bytes_of(builder_.type(operand));
+  }
+  const int64_t bytes = bytes_of(type);
+  if (bytes > fold_limit_bytes) return std::nullopt;
+  const bool grows = bytes > operand_bytes;
+  if (grows && bytes > growth_limit_bytes) return std::nullopt;
+  // Compressed weights and broadcasts stay as they are, however small: what reads them does it better.
+  const bool stays = std::holds_alternative<Dequantize>(attributes) || std::holds_alternative<Expand>(attributes);
+  if (grows && stays && type.shape.elements() > 1) return std::nullopt;
+  // A graph of the operation alone, since `fold` asks a graph for types.
+  GraphBuilder builder;
+  std::vector<ValueId> inputs;
+  for (const ValueId operand : operands) inputs.push_back(builder.input("", builder_.type(operand)));
+  const OpId op = builder.add(attributes, inputs, {&type, 1});
+  if (!foldable(builder.peek().op(op))) return std::nullopt;
+  Result<std::vector<Tensor>> folded = fold(builder.peek(), builder.peek().op(op), pointers);
+  if (!folded) return std::nullopt;
+  return constant(std::move((*folded)[0]), name);
+}
+
+Result<Graph> canonicalize(const Graph& graph) {
+  LOW_TRY(Graph current, rewrite(graph));
+  for (int round = 0; round < max_rounds; ++round) {
+    LOW_TRY(Graph next, rewrite(current));
+    if (next == current) return current;
+    current = std::move(next);
+  }
+  return fail(ErrorKind::internal, "canonicalize: no fixed point was reached");
+}
+
+}  // namespace low

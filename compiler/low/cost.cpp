@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include "compiler/low/low.h"
+
+namespace low {
+namespace {
+
+// Elements that a view reads or writes, each once.
+int64_t distinct_elements(const Geometry& geometry) {
+  int64_t count = 1;
+  for (int axis = 0; axis < geometry.extents.rank(); ++axis)
+    if (geometry.strides[axis] != 0 || geometry.extents[axis] == 0) count *= geometry.extents[axis];
+  return count;
+}
+
+int64_t distinct_bytes(const TileGraph& graph, const View& view) {
+  return distinct_elements(graph.geometry(view)) * static_cast<int64_t>(byte_size(graph.type(view.allocation).dtype));
+}
+
+bool strided_both_ways(const OperandContract& operand) {
+  return operand.access[0] == Access::strided && operand.access[1] == Access::strided;
+}
+
+KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelRun& run) {
+  const KernelContract& contract = graph.contract(run);
+  const std::span<const View> operands = graph.operands(run);
+  KernelWork work;
+  for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
+  work.written_bytes = distinct_bytes(graph, operands.back());
+  work.expression_nodes = expression_work(contract.expr);
+  if (contract.family == Family::gemm) {
+    work.kind = KernelWork::Kind::gemm;
+    work.m = contract.extents[0];
+    work.n = contract.extents[1];
+    work.k = contract.extents[2];
+    work.block_m = machine.block_m_step;
+    work.block_n = machine.block_n_step;
+    work.a = contract.operands[0].dtype;
+    work.b = contract.operands[1].dtype;
+    work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
+    return work;
+  }
+  work.kind = KernelWork::Kind::pointwise;
+  const int last = contract.extents.rank() - 1;
+  work.n = contract.extents[last];
+  for (int axis = 0; axis < last; ++axis) work.m *= contract.extents[axis];
+  work.block_n = machine.vector_lanes;
+  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
+    work.strided = work.strided || contract.operands[i].access[static_cast<size_t>(last)] == Access::strided;
+  return work;
+}
+
+KernelWork work_of(const TileGraph& graph, const LocalCopy& copy) {
+  const CopyDescriptor& descriptor = graph.descriptor(copy);
+  KernelWork work;
+  work.kind = KernelWork::Kind::copy;
+  work.n = descriptor.chunk;
+  work.m = descriptor.counts.elements();
+  work.read_bytes = distinct_bytes(graph, copy.source);
+  work.written_bytes = distinct_bytes(graph, copy.destination);
+  work.strided = descriptor.chunk == 1 && work.m > 1;
+  return work;
+}
+
+class Accountant {
+ public:
+  Accountant(const TileGraph& graph, const Machine& machine) : graph_(graph), machine_(machine) {
+    report_.supersteps.resize(graph.supersteps().size());
+    report_.executions.resize(graph.supersteps().size());
+    report_.runs = graph.runs().size();
+    report_.copies = graph.copies().size();
+    report_.exchanges = graph.exchanges().size();
+    for (const Exchange& exchange : graph.exchanges()) report_.recipients += graph.destinations(exchange).size();
+  }
+
+  CostReport report() && {
+    add_region(graph_.regions()[graph_.root().index], 1);
+    report_.seconds = report_.total.cycles / machine_.clock_hz;
+    return std::move(report_);
+  }
+
+ private:
+  void add_region(const Region& region, uint64_t executions) {
+    for (const Step& step : graph_.steps(region)) {
+      if (step.kind == Step::Kind::repeat) {
+        const RepeatStep& repeat = graph_.repeats()[step.index];
+        add_region(graph_.regions()[repeat.body.index], executions * repeat.count);
+        continue;
+      }
+      report_.supersteps[step.index] = superstep(graph_.supersteps()[step.index], executions);
+      report_.executions[step.index] = executions;
+      report_.total.add(report_.supersteps[step.index], static_cast<double>(executions));
+    }
+  }
+
+  Cost superstep(const Superstep& step, uint64_t executions) {
+    SuperstepWork work;
+    TileId tile;
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+      // A pull: the destination's tile copies. Which tile that is matters little here: they spread evenly.
+      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      for (const View& destination : graph_.destinations(exchange)) {
+        KernelWork pull;
+        pull.kind = KernelWork::Kind::copy;
+        pull.read_bytes = pull.written_bytes = distinct_bytes(graph_, destination);
+        work.bytes += 2 * static_cast<double>(pull.read_bytes);
+        work.tiles.push_back(kernel_cost(machine_, pull));
+        work.tiles.back().exchange += machine_.transfer_cycles;
+      }
+    }
+    // Commands are sorted by tile.
+    for (const Command& command : graph_.commands(step)) {
+      if (work.tiles.empty() || graph_.tile(command) != tile) work.tiles.emplace_back();
+      tile = graph_.tile(command);
+      KernelWork kernel;
+      if (command.kind == Command::Kind::run) {
+        const KernelRun& run = graph_.runs()[command.index];
+        kernel = work_of(graph_, machine_, run);
+        if (kernel.kind == KernelWork::Kind::gemm)
+          report_.flop += 2 * static_cast<double>(graph_.contract(run).extents.elements()) * static_cast<double>(executions);
+      } else {
+        kernel = work_of(graph_, graph_.copies()[command.index]);
+      }
+      work.tiles.back() += kernel_cost(machine_, kernel);
+      work.bytes += static_cast<double>(kernel.read_bytes) + static_cast<double>(kernel.written_bytes);
+    }
+    return superstep_cost(machine_, work);
+  }
+
+  const TileGraph& graph_;
+  const Machine& machine_;
+  CostReport report_;
+};
+
+}  // namespace
+
+CostReport cost(const TileGraph& graph, const Machine& machine) { return Accountant(graph, machine).report(); }
+
+std::string to_string(const CostReport& report, const Machine& machine) {
+  const double microseconds = 1e6 / machine.clock_hz;
+  const auto line = [&](const Cost& items, double cycles) {
+    return fmt::format("{:>12.3f} us: compute {:.3f}, memory {:.3f}, exchange {:.3f}, launch {:.3f}; padding {:.3f}\n", cycles * microseconds,
+                       items.compute * microseconds, items.memory * microseconds, items.exchange * microseconds,
+                       items.launch * microseconds, items.padding * microseconds);
+  };
+  std::string text = "expanded" + line(report.total.items, report.total.cycles);
+  for (size_t i = 0; i < report.supersteps.size(); ++i)
+    text += fmt::format("  s{} x {}", i, report.executions[i]) + line(report.supersteps[i], report.supersteps[i].total());
+  text += fmt::format("  {} kernel runs, {} copies, {} exchanges to {} recipients\n", report.runs, report.copies, report.exchanges, report.recipients);
+  return text;
+}
+
+}  // namespace low

@@ -1,0 +1,225 @@
+#include <fmt/format.h>
+
+#include "compiler/low/expand/expander.h"
+
+namespace low {
+namespace {
+
+// The operation that writes a value anew, as opposed to a view of another value.
+bool writes_result(const Op& op, const OpPlan& plan) {
+  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Pointwise>(op.attributes)) return true;
+  if (const auto* movement = std::get_if<MovementPlan>(&plan)) return movement->copy;
+  return false;
+}
+
+}  // namespace
+
+Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine) {
+  if (!machine.global_memory)
+    return fail(ErrorKind::unsupported,
+                fmt::format("machine {} has no global memory; expansion for tile memories is not available in this version",
+                            machine.name));
+  return Expander(graph, plan, machine).run();
+}
+
+Expander::Expander(const Graph& graph, const Plan& plan, const Machine& machine)
+    : graph_(graph), plan_(plan), machine_(machine), builder_(machine.name, machine.tiles) {}
+
+Result<TileGraph> Expander::run() && {
+  RegionState region{.graph = graph_, .plan = plan_.region, .level = 0};
+  for (uint32_t i = 0; i < graph_.inputs().size(); ++i) {
+    const Op& op = graph_.op(graph_.inputs()[i]);
+    const Type& type = graph_.type(graph_.result(op));
+    region.inputs.push_back(new_place(type, Role::input, i));
+    builder_.input(op.name, type, region.inputs.back().allocation);
+  }
+  for (uint32_t i = 0; i < graph_.outputs().size(); ++i) {
+    const Op& op = graph_.op(graph_.outputs()[i]);
+    const Type& type = graph_.type(graph_.operands(op)[0]);
+    region.destinations.push_back(new_place(type, Role::output, i));
+    builder_.output(op.name, type, region.destinations.back().allocation);
+  }
+  builder_.begin_region();
+  LOW_TRY_VOID(expand_region(region));
+  builder_.end_region();
+  return std::move(builder_).finish();
+}
+
+Placed Expander::new_place(const Type& type, Role role, uint32_t binding) {
+  TensorType storage{.dtype = type.dtype, .extents = type.shape, .padded = type.shape, .order = {}, .padding = {}};
+  for (int axis = 0; axis < type.shape.rank(); ++axis) storage.order.append(axis);
+  const AllocationId id = builder_.allocation(
+      {.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
+  return {.allocation = id, .layout = row_major(type.shape), .terms = {}};
+}
+
+Placed Expander::constant_place(const Constant& constant) {
+  const uint32_t index = builder_.constant(constant.tensor);
+  if (parameters_.size() <= index) parameters_.resize(index + 1);
+  const Type type{constant.tensor->dtype(), constant.tensor->shape()};
+  if (!parameters_[index]) parameters_[index] = new_place(type, Role::parameter, index).allocation;
+  return {.allocation = *parameters_[index], .layout = row_major(type.shape), .terms = {}};
+}
+
+Placed Expander::result_place(RegionState& region, ValueId value) {
+  if (region.wanted[value]) return *region.wanted[value];
+  return new_place(region.graph.type(value));
+}
+
+View Expander::view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides) {
+  Geometry geometry{.extents = extents, .strides = strides, .valid = extents};
+  for (int axis = 0; axis < extents.rank(); ++axis)
+    if (extents[axis] == 1) geometry.strides[axis] = 0;
+  return {.allocation = place.allocation,
+          .geometry = builder_.geometry(geometry),
+          .offset = offset,
+          .terms = builder_.terms(place.terms)};
+}
+
+// A value's producer can write only one place: the first output wins; a carried initial value comes next, if nothing else reads it
+// (later iterations overwrite the half that it lies in).
+void Expander::choose_destinations(RegionState& region) {
+  const Graph& graph = region.graph;
+  std::vector<uint32_t> uses(graph.value_count(), 0);
+  for (const Op& op : graph.ops())
+    for (const ValueId operand : graph.operands(op)) ++uses[operand.index];
+  const auto producer_writes = [&](ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    const Op& op = graph.op(producer);
+    if (writes_result(op, region.plan.ops[producer.index])) return true;
+    // Collected values of a Repeat are written in place; its carried ones live in its own allocation.
+    const auto* repeat = std::get_if<Repeat>(&op.attributes);
+    return repeat != nullptr && graph.value(value).result >= repeat->carried;
+  };
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
+    if (!producer_writes(value) || region.wanted[value]) continue;
+    region.wanted[value] = region.destinations[i];
+    region.written[i] = true;
+  }
+  for (size_t i = 0; i < graph.op_count(); ++i) {
+    const Op& op = graph.op(OpId(i));
+    const auto* repeat = std::get_if<Repeat>(&op.attributes);
+    if (repeat == nullptr || repeat->count == 0) continue;
+    for (uint32_t c = 0; c < repeat->carried; ++c) {
+      const ValueId value = graph.operands(op)[c];
+      Type pair = graph.type(value);
+      Shape shape{2};
+      for (const int64_t extent : pair.shape) shape.append(extent);
+      Placed half = new_place({pair.dtype, shape});
+      half.layout = row_major(pair.shape);
+      if (producer_writes(value) && !region.wanted[value] && uses[value.index] == 1) region.wanted[value] = half;
+      region.carried[OpId(i)].push_back(std::move(half));
+    }
+  }
+}
+
+Result<void> Expander::expand_region(RegionState& region) {
+  const Graph& graph = region.graph;
+  region.places = Table<ValueId, Placed>(graph.value_count());
+  region.wanted = Table<ValueId, std::optional<Placed>>(graph.value_count());
+  region.carried = Table<OpId, std::vector<Placed>>(graph.op_count());
+  region.written.assign(graph.outputs().size(), false);
+  choose_destinations(region);
+  for (size_t i = 0; i < graph.op_count(); ++i) LOW_TRY_VOID(expand_op(region, OpId(i)));
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    if (region.written[i]) continue;
+    const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
+    copy_value(graph.type(value), region.places[value], region.destinations[i], region.plan.outputs[i]);
+  }
+  return {};
+}
+
+Result<void> Expander::expand_op(RegionState& region, OpId id) {
+  const Op& op = region.graph.op(id);
+  const OpPlan& plan = region.plan.ops[id.index];
+  if (std::holds_alternative<Input>(op.attributes)) {
+    size_t index = 0;
+    while (region.graph.inputs()[index] != id) ++index;
+    region.places[region.graph.result(op)] = region.inputs[index];
+    return {};
+  }
+  if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
+    region.places[region.graph.result(op)] = constant_place(*constant);
+    return {};
+  }
+  if (std::holds_alternative<Output>(op.attributes)) return {};
+  if (std::holds_alternative<Matmul>(op.attributes)) {
+    expand_matmul(region, op, std::get<MatmulPlan>(plan));
+    return {};
+  }
+  if (std::holds_alternative<Pointwise>(op.attributes)) {
+    expand_pointwise(region, op, std::get<SplitPlan>(plan));
+    return {};
+  }
+  if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
+  if (const auto* movement = std::get_if<MovementPlan>(&plan)) return expand_movement(region, op, *movement);
+  return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass", op.name,
+                                               kind_name(op.attributes)));
+}
+
+Result<void> Expander::expand_movement(RegionState& region, const Op& op, const MovementPlan& plan) {
+  const Graph& graph = region.graph;
+  const ValueId operand = graph.operands(op)[0], value = graph.result(op);
+  const Shape& from = graph.type(operand).shape;
+  const Shape& to = graph.type(value).shape;
+  Placed moved = region.places[operand];
+  if (const auto* transpose = std::get_if<Transpose>(&op.attributes)) {
+    moved.layout = transposed(moved.layout, transpose->permutation);
+  } else if (const auto* cut = std::get_if<Slice>(&op.attributes)) {
+    moved.layout = sliced(moved.layout, cut->start, cut->step);
+  } else if (std::holds_alternative<Expand>(op.attributes)) {
+    moved.layout = expanded(moved.layout, from, to);
+  } else if (const std::optional<Layout> layout = reshaped(moved.layout, from, to)) {
+    moved.layout = *layout;
+  } else {
+    // No strides read this operand as the new shape: it is written row-major, under the operand's shape.
+    if (!plan.copy)
+      return fail(ErrorKind::invalid, fmt::format("plan: reshape \"{}\" cannot be a view of its operand; it must be `copy`", op.name));
+    Placed place = result_place(region, value);
+    Placed as_operand = place;
+    const std::optional<Layout> back = reshaped(place.layout, to, from);
+    if (!back) {  // the wanted place is strided itself: go through an allocation
+      const Placed packed = new_place({graph.type(operand).dtype, from});
+      copy_value({graph.type(operand).dtype, from}, moved, packed, {});
+      Placed packed_as_result = packed;
+      packed_as_result.layout = row_major(to);
+      copy_value(graph.type(value), packed_as_result, place, plan.split);
+    } else {
+      as_operand.layout = *back;
+      copy_value({graph.type(operand).dtype, from}, moved, as_operand, {.axis = 0, .parts = from.rank() > 0 ? plan.split.parts : 1});
+    }
+    region.places[value] = place;
+    return {};
+  }
+  if (!plan.copy) {
+    region.places[value] = moved;
+    return {};
+  }
+  const Placed place = result_place(region, value);
+  copy_value(graph.type(value), moved, place, plan.split);
+  region.places[value] = place;
+  return {};
+}
+
+void Expander::copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split) {
+  builder_.begin_superstep();
+  for (uint32_t part = 0; part < split.parts; ++part) {
+    Shape extents = type.shape;
+    int64_t source = from.layout.offset, destination = to.layout.offset;
+    if (extents.rank() > 0) {
+      const int axis = static_cast<int>(split.axis);
+      const Range range = part_range(extents[axis], split.parts, part);
+      extents[axis] = range.size();
+      source += range.begin * from.layout.strides[axis];
+      destination += range.begin * to.layout.strides[axis];
+    }
+    if (extents.elements() == 0) continue;
+    const CopyLoops loops = copy_loops(type.dtype, type.dtype, extents, from.layout.strides, to.layout.strides);
+    builder_.copy(builder_.descriptor(loops.descriptor), view(from, source, loops.box.extents, loops.box.strides[0]),
+                  view(to, destination, loops.box.extents, loops.box.strides[1]), TileId(part % machine_.tiles));
+  }
+  builder_.end_superstep();
+}
+
+}  // namespace low

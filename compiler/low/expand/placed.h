@@ -1,0 +1,44 @@
+// Where a graph value lives while a graph is expanded: a layout inside an allocation, with terms for enclosing Repeats.
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+
+#include "compiler/low/builder.h"
+#include "compiler/search/layout.h"
+
+namespace low {
+
+struct Placed {
+  AllocationId allocation;
+  Layout layout;  // over the value's shape
+  boost::container::small_vector<Term, 2> terms;
+};
+
+
+// Drops axes of extent 1 and joins neighbouring axes that every operand walks as one. The result has rank at least 1; strides of
+// axes of extent 1 become 0.
+struct CollapsedBox {
+  Shape extents;
+  std::vector<Strides> strides;
+};
+CollapsedBox collapse(const Shape& extents, std::span<const Strides> strides);
+
+// The part of [0, extent) that part `part` of `parts` owns: ceil(extent / parts) each, the last ones fewer or none.
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+Range part_range(int64_t extent, uint32_t parts, uint32_t part);
+
+// The class of an axis with this extent and stride.
+Access access_of(int64_t extent, int64_t stride);
+
+// Moves a box of `extents` elements from one place to another. The loops are collapsed; the innermost contiguous run is the chunk.
+struct CopyLoops {
+  CopyDescriptor descriptor;
+  CollapsedBox box;  // operand 0 is the source, 1 the destination
+};
+CopyLoops copy_loops(DType source, DType destination, const Shape& extents, const Strides& source_strides,
+                     const Strides& destination_strides);
+
+}  // namespace low

@@ -1,0 +1,166 @@
+// Tile graphs made by hand, for tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/low/builder.h"
+
+namespace low::hand_made {
+
+inline TensorType dense_type(DType dtype, const Shape& extents) {
+  Shape order;
+  for (int axis = 0; axis < extents.rank(); ++axis) order.append(axis);
+  return {dtype, extents, extents, order, Padding::unspecified};
+}
+
+inline Geometry row_major_geometry(const Shape& extents) { return {extents, extents.row_major_strides(), extents}; }
+
+// A builder with shorthands.
+struct Maker {
+  TileGraphBuilder builder;
+
+  explicit Maker(uint32_t tiles, std::string machine = "host") : builder(std::move(machine), tiles) {}
+
+  AllocationId allocation(DType dtype, const Shape& extents, Role role = Role::intermediate, TileId home = TileId()) {
+    return builder.allocation({builder.type(dense_type(dtype, extents)), home, role, 0, AllocationId()});
+  }
+  AllocationId input(const std::string& name, DType dtype, const Shape& extents) {
+    const AllocationId id = allocation(dtype, extents, Role::input);
+    builder.input(name, {dtype, extents}, id);
+    return id;
+  }
+  AllocationId output(const std::string& name, DType dtype, const Shape& extents) {
+    const AllocationId id = allocation(dtype, extents, Role::output);
+    builder.output(name, {dtype, extents}, id);
+    return id;
+  }
+  AllocationId parameter(Tensor tensor) {
+    auto shared = std::make_shared<const Tensor>(std::move(tensor));
+    const uint32_t binding = builder.constant(shared);
+    return builder.allocation({builder.type(dense_type(shared->dtype(), shared->shape())), TileId(), Role::parameter,
+                               binding, AllocationId()});
+  }
+  View view(AllocationId allocation, const Shape& extents, const Strides& strides, int64_t offset = 0,
+            const std::vector<Term>& terms = {}) {
+    return {allocation, builder.geometry({extents, strides, extents}), offset, builder.terms(terms)};
+  }
+  // `count` elements from `offset` on.
+  View line(AllocationId allocation, int64_t offset, int64_t count, const std::vector<Term>& terms = {}) {
+    return view(allocation, {count}, {1}, offset, terms);
+  }
+  // result[i] = a[i] op b[i], f32, over `count` elements.
+  ContractId binary(int64_t count, ExprOp op = ExprOp::add) {
+    ExprBuilder expr(2);
+    const uint16_t a = expr.input(0, DType::f32), b = expr.input(1, DType::f32);
+    KernelContract contract;
+    contract.extents = {count};
+    contract.operands.assign(3, {DType::f32, {Access::unit}});
+    contract.expr = std::move(expr).finish(expr.binary(op, a, b));
+    return builder.contract(contract);
+  }
+  // result[m, n] = sum of a[m, k] * b[k, n], dense row-major operands.
+  ContractId gemm(const Shape& mnk, DType a, DType b, DType math, DType accumulate) {
+    ExprBuilder expr(1);
+    KernelContract contract;
+    contract.family = Family::gemm;
+    contract.extents = mnk;
+    contract.math = math;
+    contract.accumulate = accumulate;
+    const std::vector<Access> rows{Access::strided, Access::unit};
+    contract.operands = {{a, rows}, {b, rows}, {accumulate, rows}};
+    contract.expr = std::move(expr).finish(expr.input(0, accumulate));
+    return builder.contract(contract);
+  }
+  DescriptorId chunk(DType from, DType to, int64_t count) {
+    CopyDescriptor copy;
+    copy.source = from;
+    copy.destination = to;
+    copy.chunk = count;
+    return builder.descriptor(copy);
+  }
+  void run(uint32_t tile, ContractId contract, std::vector<View> operands) {
+    builder.run(contract, TileId(tile), operands);
+  }
+  // `count` f32 elements.
+  void copy(uint32_t tile, AllocationId from, int64_t from_offset, AllocationId to, int64_t to_offset, int64_t count,
+            const std::vector<Term>& from_terms = {}, const std::vector<Term>& to_terms = {}) {
+    builder.copy(chunk(DType::f32, DType::f32, count), line(from, from_offset, count, from_terms),
+                 line(to, to_offset, count, to_terms), TileId(tile));
+  }
+  Result<TileGraph> finish() { return std::move(builder).finish(); }
+};
+
+inline Tensor f32_tensor(const Shape& shape, const std::vector<double>& values) {
+  Tensor tensor(DType::f32, shape);
+  for (size_t i = 0; i < values.size(); ++i) tensor.set_value(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
+inline std::vector<double> values_of(const Tensor& tensor) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < tensor.elements(); ++i) values.push_back(tensor.value(i));
+  return values;
+}
+
+// y = (a + b) * a over 8 elements on two tiles: tile t has elements [4 t, 4 t + 4).
+inline Result<TileGraph> two_tile_graph() {
+  Maker make(2);
+  const AllocationId a = make.input("a", DType::f32, {8});
+  const AllocationId b = make.input("b", DType::f32, {8});
+  const AllocationId sum = make.allocation(DType::f32, {8});
+  const AllocationId y = make.output("y", DType::f32, {8});
+  make.builder.begin_region();
+  make.builder.begin_superstep();
+  for (uint32_t t = 0; t < 2; ++t) {
+    make.run(t, make.binary(4), {make.line(a, 4 * t, 4), make.line(b, 4 * t, 4), make.line(sum, 4 * t, 4)});
+  }
+  make.builder.end_superstep();
+  make.builder.begin_superstep();
+  for (uint32_t t = 0; t < 2; ++t) {
+    make.run(t, make.binary(4, ExprOp::mul),
+             {make.line(sum, 4 * t, 4), make.line(a, 4 * t, 4), make.line(y, 4 * t, 4)});
+  }
+  make.builder.end_superstep();
+  make.builder.end_region();
+  return make.finish();
+}
+
+// Three elements, two halves of a buffer in turns: half[(i + 1) % 2] = half[i % 2] + w[i], i < count, beginning with x; and
+// trace[i] = half[(i + 1) % 2] for each i. w[i] is (i, 10 i, 100 i).
+inline Result<TileGraph> ping_pong_graph(int64_t count) {
+  Maker make(1);
+  const AllocationId x = make.input("x", DType::f32, {3});
+  const AllocationId buffer = make.allocation(DType::f32, {2, 3});
+  Tensor w(DType::f32, {count, 3});
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t j = 0; j < 3; ++j) w.set_value(i * 3 + j, static_cast<double>(i) * (j == 0 ? 1 : j == 1 ? 10 : 100));
+  }
+  const AllocationId weights = make.parameter(std::move(w));
+  const AllocationId y = make.output("y", DType::f32, {3});
+  const AllocationId trace = make.output("trace", DType::f32, {count, 3});
+  const auto period = static_cast<uint32_t>(count);
+  make.builder.begin_region();
+  make.builder.begin_superstep();
+  make.copy(0, x, 0, buffer, 0, 3);
+  make.builder.end_superstep();
+  make.builder.begin_region();
+  make.builder.begin_superstep();
+  make.run(0, make.binary(3),
+           {make.line(buffer, 0, 3, {{0, 2, 3}}), make.line(weights, 0, 3, {{0, period, 3}}),
+            make.line(buffer, 3, 3, {{0, 2, -3}})});
+  make.builder.end_superstep();
+  make.builder.begin_superstep();
+  make.copy(0, buffer, 3, trace, 0, 3, {{0, 2, -3}}, {{0, period, 3}});
+  make.builder.end_superstep();
+  const RegionId body = make.builder.end_region();
+  make.builder.repeat(0, static_cast<uint64_t>(count), body);
+  make.builder.begin_superstep();
+  make.copy(0, buffer, count % 2 * 3, y, 0, 3);
+  make.builder.end_superstep();
+  make.builder.end_region();
+  return make.finish();
+}
+
+}  // namespace low::hand_made

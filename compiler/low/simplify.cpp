@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <optional>
+
+#include "compiler/low/access.h"
+#include "compiler/low/builder.h"
+#include "compiler/low/low.h"
+
+namespace low {
+namespace {
+
+// What the whole graph does to one allocation.
+struct Use {
+  uint32_t position;  // of the superstep in program order, a Repeat's body once
+  bool in_repeat;
+  Command command;
+  bool write;
+  Interval interval;
+};
+
+// A model input or output whose storage may as well be a part of another allocation.
+struct Rebinding {
+  AllocationId allocation;
+  int64_t offset = 0;  // elements
+};
+
+class Simplifier {
+ public:
+  explicit Simplifier(const TileGraph& graph) : graph_(graph), builder_(graph.machine(), graph.tiles()) {}
+
+  Result<TileGraph> run() && {
+    uint32_t position = 0;
+    collect_uses(graph_.regions()[graph_.root().index], false, position);
+    dead_copies_.assign(graph_.copies().size(), false);
+    bound_.assign(graph_.allocations().size(), false);
+    inputs_ = rebind(graph_.inputs(), true);
+    outputs_ = rebind(graph_.outputs(), false);
+
+    for (const Allocation& allocation : graph_.allocations()) {
+      Allocation copy = allocation;
+      copy.type = builder_.type(graph_.types()[allocation.type.index]);
+      if (allocation.role == Role::parameter) copy.binding = builder_.constant(graph_.constants()[allocation.binding]);
+      builder_.allocation(copy);
+    }
+    for (const InterfaceTensor& t : inputs_) builder_.input(t.name, t.type, t.allocation, t.offset);
+    for (const InterfaceTensor& t : outputs_) builder_.output(t.name, t.type, t.allocation, t.offset);
+    rebuild(graph_.root());
+    return std::move(builder_).finish();
+  }
+
+ private:
+  void collect_uses(const Region& region, bool in_repeat, uint32_t& position) {
+    if (uses_.empty()) uses_.resize(graph_.allocations().size());
+    for (const Step& step : graph_.steps(region)) {
+      if (step.kind == Step::Kind::repeat) {
+        collect_uses(graph_.regions()[graph_.repeats()[step.index].body.index], true, position);
+        continue;
+      }
+      const Superstep& superstep = graph_.supersteps()[step.index];
+      for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
+        const Exchange& exchange = graph_.exchanges()[superstep.exchanges.begin + i];
+        mark_exchanged(exchange.source);
+        for (const View& destination : graph_.destinations(exchange)) mark_exchanged(destination);
+      }
+      for (const Command& command : graph_.commands(superstep)) {
+        std::vector<TileAccess> accesses;
+        append_accesses(graph_, command, accesses);
+        for (const TileAccess& access : accesses)
+          uses_[access.interval.allocation.index].push_back({position, in_repeat, command, access.write, access.interval});
+      }
+      ++position;
+    }
+  }
+
+  // What takes part in an exchange keeps its place.
+  void mark_exchanged(const View& view) { fixed_.push_back(interval_of(graph_, view).allocation); }
+
+  // If every use of the interface tensor's allocation is a whole, contiguous copy in one superstep outside of any Repeat, from or to
+  // one place of another allocation that nothing else uses in the meantime: that place.
+  std::optional<Rebinding> find_rebinding(const InterfaceTensor& tensor, bool input) {
+    const AllocationId id = tensor.allocation;
+    const std::vector<Use>& uses = uses_[id.index];
+    if (uses.empty() || tensor.type.shape.elements() == 0 || std::ranges::find(fixed_, id) != fixed_.end()) return {};
+    std::optional<Rebinding> place;
+    int64_t moved = 0;
+    for (const Use& use : uses) {
+      if (use.in_repeat || use.position != uses[0].position || use.command.kind != Command::Kind::copy || use.write == input) return {};
+      const LocalCopy& copy = graph_.copies()[use.command.index];
+      const CopyDescriptor& descriptor = graph_.descriptor(copy);
+      const View& here = input ? copy.source : copy.destination;
+      const View& there = input ? copy.destination : copy.source;
+      if (descriptor.counts.rank() != 0 || descriptor.source != descriptor.destination || here.terms.count != 0 ||
+          there.terms.count != 0)
+        return {};
+      const Rebinding target{there.allocation, there.offset - here.offset};
+      if (place && (place->allocation != target.allocation || place->offset != target.offset)) return {};
+      place = target;
+      moved += descriptor.chunk;
+    }
+    if (moved != tensor.type.shape.elements() || place->offset < 0) return {};
+    const Allocation& target = graph_.allocation(place->allocation);
+    if (target.role != Role::intermediate || target.alias.valid() || (bound_[place->allocation.index] & (input ? 1 : 2)) != 0) return {};
+    const auto size = static_cast<int64_t>(byte_size(tensor.type.dtype));
+    const int64_t first = place->offset * size, last = first + moved * size - 1;
+    for (const Use& use : uses_[place->allocation.index]) {
+      if (use.interval.last < first || use.interval.first > last) continue;
+      if (input && use.position < uses[0].position) return {};
+      if (!input && use.write && use.position > uses[0].position) return {};
+    }
+    return place;
+  }
+
+  std::vector<InterfaceTensor> rebind(std::span<const InterfaceTensor> tensors, bool input) {
+    std::vector<InterfaceTensor> result(tensors.begin(), tensors.end());
+    for (InterfaceTensor& tensor : result) {
+      if (std::ranges::count(tensors, tensor.allocation, &InterfaceTensor::allocation) != 1) continue;
+      const std::optional<Rebinding> place = find_rebinding(tensor, input);
+      if (!place) continue;
+      for (const Use& use : uses_[tensor.allocation.index]) dead_copies_[use.command.index] = true;
+      tensor.allocation = place->allocation;
+      tensor.offset = place->offset;
+      bound_[place->allocation.index] |= input ? 1 : 2;
+    }
+    return result;
+  }
+
+  View rebuilt(const View& view) {
+    return {.allocation = view.allocation,
+            .geometry = builder_.geometry(graph_.geometry(view)),
+            .offset = view.offset,
+            .terms = builder_.terms(graph_.terms(view))};
+  }
+
+  void emit(const std::vector<uint32_t>& group) {
+    builder_.begin_superstep();
+    for (const uint32_t index : group) {
+      const Superstep& superstep = graph_.supersteps()[index];
+      for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
+        const Exchange& exchange = graph_.exchanges()[superstep.exchanges.begin + i];
+        std::vector<View> destinations;
+        for (const View& destination : graph_.destinations(exchange)) destinations.push_back(rebuilt(destination));
+        builder_.exchange(rebuilt(exchange.source), destinations);
+      }
+      for (const Command& command : graph_.commands(superstep)) {
+        if (command.kind == Command::Kind::copy) {
+          if (dead_copies_[command.index]) continue;
+          const LocalCopy& copy = graph_.copies()[command.index];
+          builder_.copy(builder_.descriptor(graph_.descriptor(copy)), rebuilt(copy.source), rebuilt(copy.destination), copy.tile);
+          continue;
+        }
+        const KernelRun& run = graph_.runs()[command.index];
+        std::vector<View> operands;
+        for (const View& operand : graph_.operands(run)) operands.push_back(rebuilt(operand));
+        builder_.run(builder_.contract(graph_.contract(run)), run.tile, operands);
+      }
+    }
+    builder_.end_superstep();
+  }
+
+  RegionId rebuild(RegionId id) {
+    builder_.begin_region();
+    std::vector<uint32_t> group;
+    std::vector<TileAccess> group_accesses;
+    const auto flush = [&] {
+      if (!group.empty()) emit(group);
+      group.clear();
+      group_accesses.clear();
+    };
+    for (const Step& step : graph_.steps(graph_.regions()[id.index])) {
+      if (step.kind == Step::Kind::repeat) {
+        flush();
+        const RepeatStep& repeat = graph_.repeats()[step.index];
+        const RegionId body = rebuild(repeat.body);
+        builder_.repeat(repeat.level, repeat.count, body);
+        continue;
+      }
+      const Superstep& superstep = graph_.supersteps()[step.index];
+      std::vector<TileAccess> accesses;
+      for (const Command& command : graph_.commands(superstep))
+        if (command.kind != Command::Kind::copy || !dead_copies_[command.index]) append_accesses(graph_, command, accesses);
+      if (superstep.exchanges.count > 0 || conflict_between_tiles(group_accesses, accesses)) flush();
+      group.push_back(step.index);
+      group_accesses.insert(group_accesses.end(), accesses.begin(), accesses.end());
+    }
+    flush();
+    return builder_.end_region();
+  }
+
+  const TileGraph& graph_;
+  TileGraphBuilder builder_;
+  std::vector<std::vector<Use>> uses_;  // by owning allocation
+  std::vector<AllocationId> fixed_;
+  std::vector<bool> dead_copies_;
+  std::vector<uint8_t> bound_;  // bit 0: an input lies here, bit 1: an output
+  std::vector<InterfaceTensor> inputs_, outputs_;
+};
+
+}  // namespace
+
+Result<TileGraph> simplify(const TileGraph& graph) { return Simplifier(graph).run(); }
+
+}  // namespace low

@@ -1,0 +1,457 @@
+// verify(TileGraph): tables first, then the tree of regions with each superstep's views and rule.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/low/tile_graph.h"
+#include "compiler/low/view_use.h"
+
+namespace low {
+namespace {
+
+constexpr uint32_t max_tiles = 1U << 20;
+constexpr size_t max_depth = 64;  // of Repeats; bounds recursion
+
+using Problem = std::string;  // empty: none
+
+Problem check(const TensorType& type) {
+  const int rank = type.extents.rank();
+  if (type.padded.rank() != rank || type.order.rank() != rank) {
+    return fmt::format("extents {}, padded {} and order {} differ in rank", to_string(type.extents),
+                       to_string(type.padded), to_string(type.order));
+  }
+  uint32_t seen = 0;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (type.extents[axis] < 0 || type.padded[axis] < type.extents[axis]) {
+      return fmt::format("padded extents {} are less than extents {}", to_string(type.padded), to_string(type.extents));
+    }
+    if (type.order[axis] >= 0 && type.order[axis] < rank) seen |= 1U << type.order[axis];
+  }
+  if (seen != (1U << rank) - 1) return fmt::format("order {} is no permutation of its axes", to_string(type.order));
+  const std::optional<int64_t> elements = checked_elements(type.padded.extents());
+  if (!elements || *elements > max_tensor_bytes / static_cast<int64_t>(byte_size(type.dtype))) {
+    return fmt::format("{}{} is larger than {} bytes", name(type.dtype), to_string(type.padded), max_tensor_bytes);
+  }
+  return "";
+}
+
+Problem check(const Geometry& geometry) {
+  const int rank = geometry.extents.rank();
+  if (geometry.strides.rank() != rank || geometry.valid.rank() != rank) {
+    return fmt::format("extents {}, strides {} and valid {} differ in rank", to_string(geometry.extents),
+                       to_string(geometry.strides), to_string(geometry.valid));
+  }
+  if (!checked_elements(geometry.extents.extents())) {
+    return fmt::format("extents {} are out of range", to_string(geometry.extents));
+  }
+  for (int axis = 0; axis < rank; ++axis) {
+    if (geometry.valid[axis] < 0 || geometry.valid[axis] > geometry.extents[axis]) {
+      return fmt::format("valid {} is not within extents {}", to_string(geometry.valid), to_string(geometry.extents));
+    }
+  }
+  return "";
+}
+
+Problem check(const CopyDescriptor& copy) {
+  if (copy.source_strides.rank() != copy.counts.rank() || copy.destination_strides.rank() != copy.counts.rank()) {
+    return fmt::format("counts {}, source strides {} and destination strides {} differ in rank", to_string(copy.counts),
+                       to_string(copy.source_strides), to_string(copy.destination_strides));
+  }
+  const std::optional<int64_t> loops = checked_elements(copy.counts.extents());
+  if (!loops || copy.chunk < 0 || copy.chunk > max_tensor_bytes ||
+      (*loops > 0 && copy.chunk > max_tensor_bytes / *loops)) {
+    return fmt::format("counts {} of chunk {} are out of range", to_string(copy.counts), copy.chunk);
+  }
+  return "";
+}
+
+// Extents of operand `index` of a contract: which axes of the iteration space it has.
+Shape operand_extents(const KernelContract& contract, size_t index) {
+  if (contract.family == Family::pointwise) return contract.extents;
+  const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
+  return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
+}
+
+bool accumulates(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64 ||
+         dtype == DType::u32 || dtype == DType::u64;
+}
+
+Problem check(const KernelContract& contract) {
+  const bool gemm = contract.family == Family::gemm;
+  if (!checked_elements(contract.extents.extents())) {
+    return fmt::format("extents {} are out of range", to_string(contract.extents));
+  }
+  if (gemm && contract.extents.rank() != 3) {
+    return fmt::format("gemm has extents {}, expected (m, n, k)", to_string(contract.extents));
+  }
+  if (!gemm && contract.extents.rank() == 0) return "pointwise has no axes";
+  const size_t minimum = gemm ? 3 : 1;
+  if (contract.operands.size() < minimum) {
+    return fmt::format("{} operands, expected at least {}", contract.operands.size(), minimum);
+  }
+  for (size_t i = 0; i < contract.operands.size(); ++i) {
+    const auto rank = static_cast<size_t>(operand_extents(contract, i).rank());
+    if (contract.operands[i].access.size() != rank) {
+      return fmt::format("operand {} has {} axes, expected {}", i, contract.operands[i].access.size(), rank);
+    }
+  }
+  if (gemm) {
+    if (contract.stage_k < 0) return fmt::format("stage_k is {}", contract.stage_k);
+    if (!accumulates(contract.accumulate))
+      return fmt::format("gemm cannot accumulate in {}", name(contract.accumulate));
+    if (contract.math == DType::boolean || is_float(contract.math) != is_float(contract.accumulate)) {
+      return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(contract.math),
+                         name(contract.accumulate));
+    }
+  }
+  if (contract.expr.nodes.empty()) return "its expression has no nodes";
+  if (const auto verified = verify(contract.expr, "expression"); !verified) return verified.error().message;
+  // Operands behind the expression's inputs: gemm's input 0 is the accumulator, the extras follow a and b.
+  const size_t inputs = contract.operands.size() - (gemm ? 2 : 1);
+  if (contract.expr.inputs != inputs) {
+    return fmt::format("its expression has {} inputs, expected {}", contract.expr.inputs, inputs);
+  }
+  for (const ExprNode& node : contract.expr.nodes) {
+    if (node.op != ExprOp::input) continue;
+    const DType expected = !gemm                ? contract.operands[node.argument].dtype
+                           : node.argument == 0 ? contract.accumulate
+                                                : contract.operands[size_t{node.argument} + 1].dtype;
+    if (node.dtype != expected) {
+      return fmt::format("input {} of its expression is {}, the operand is {}", node.argument, name(node.dtype),
+                         name(expected));
+    }
+  }
+  if (contract.expr.result_type() != contract.operands.back().dtype) {
+    return fmt::format("its expression gives {}, the result is {}", name(contract.expr.result_type()),
+                       name(contract.operands.back().dtype));
+  }
+  return "";
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const TileGraph& graph) : graph_(graph) {}
+
+  Result<void> verify() {
+    if (graph_.tiles() == 0 || graph_.tiles() > max_tiles) {
+      return problem(fmt::format("it has {} tiles, expected 1 to {}", graph_.tiles(), max_tiles));
+    }
+    if (!graph_.root().valid()) return problem("it has no region");
+    LOW_TRY_VOID(each("type", graph_.types()));
+    LOW_TRY_VOID(each("geometry", graph_.geometries()));
+    LOW_TRY_VOID(each("contract", graph_.contracts()));
+    LOW_TRY_VOID(each("descriptor", graph_.descriptors()));
+    roots_ = storage_roots(graph_);
+    LOW_TRY_VOID(allocations());
+    LOW_TRY_VOID(interface());
+    return region(graph_.root());
+  }
+
+ private:
+  [[nodiscard]] static std::unexpected<Error> problem(const std::string& what) {
+    return fail(ErrorKind::internal, "tile graph: " + what);
+  }
+  // In a superstep's command.
+  [[nodiscard]] std::unexpected<Error> problem(const ViewUse& use, const std::string& what) const {
+    return problem(fmt::format("superstep {}, {}: {}", superstep_, to_string(use), what));
+  }
+
+  template <typename T>
+  static Result<void> each(std::string_view kind, std::span<const T> values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (const Problem found = check(values[i]); !found.empty())
+        return problem(fmt::format("{} {}: {}", kind, i, found));
+    }
+    return {};
+  }
+
+  Result<void> allocations() {
+    parameter_roots_ = Table<AllocationId, uint8_t>(roots_.size());
+    for (size_t i = 0; i < roots_.size(); ++i) {
+      const AllocationId id(i);
+      const Allocation& allocation = graph_.allocation(id);
+      const auto wrong = [i](const std::string& what) { return problem(fmt::format("allocation {}: {}", i, what)); };
+      if (allocation.home.valid() && allocation.home.index >= graph_.tiles()) {
+        return wrong(fmt::format("its home is tile {} of {}", allocation.home.index, graph_.tiles()));
+      }
+      if (allocation.alias.valid()) {
+        if (graph_.allocation(allocation.alias).home != allocation.home) return wrong("its alias has another home");
+        if (graph_.storage_bytes(allocation.alias) != graph_.storage_bytes(id)) {
+          return wrong(fmt::format("it has {} bytes, its alias {}", graph_.storage_bytes(id),
+                                   graph_.storage_bytes(allocation.alias)));
+        }
+      }
+      if (allocation.role != Role::parameter) continue;
+      parameter_roots_[roots_[id]] = 1;
+      if (allocation.alias.valid()) return wrong("a parameter cannot be an alias");
+      const TensorType& type = graph_.type(id);
+      const Tensor& tensor = *graph_.constants()[allocation.binding];
+      bool dense = type.padded == type.extents;
+      for (int axis = 0; axis < type.order.rank(); ++axis) dense = dense && type.order[axis] == axis;
+      if (!dense) return wrong("a parameter has to be dense and row-major");
+      if (type.dtype != tensor.dtype() || graph_.storage_elements(id) != tensor.elements()) {
+        return wrong(fmt::format("it is {}{}, its constant {}{}", name(type.dtype), to_string(type.extents),
+                                 name(tensor.dtype()), to_string(tensor.shape())));
+      }
+    }
+    return {};
+  }
+
+  Result<void> interface() const {
+    struct Range {
+      AllocationId root;
+      uint64_t begin, end;
+      size_t input;
+    };
+    std::vector<Range> bound;
+    for (const auto& [kind, tensors] :
+         {std::pair<std::string_view, std::span<const InterfaceTensor>>{"input", graph_.inputs()},
+          {"output", graph_.outputs()}}) {
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const InterfaceTensor& tensor = tensors[i];
+        const auto wrong = [&, label = kind](const std::string& what) {
+          return problem(fmt::format("{} {} '{}': {}", label, i, tensor.name, what));
+        };
+        const AllocationId id = tensor.allocation;
+        if (id.index >= roots_.size()) return wrong("it has no allocation");
+        if (parameter_roots_[roots_[id]] != 0) return wrong("it lies in a parameter");
+        const DType dtype = graph_.type(id).dtype;
+        if (tensor.type.dtype != dtype) {
+          return wrong(fmt::format("it is {}, its allocation {}", name(tensor.type.dtype), name(dtype)));
+        }
+        const std::optional<int64_t> elements = checked_elements(tensor.type.shape.extents());
+        if (!elements || tensor.offset < 0 || tensor.offset > graph_.storage_elements(id) ||
+            *elements > graph_.storage_elements(id) - tensor.offset) {
+          return wrong(fmt::format("{} from element {} does not fit into an allocation of {} elements",
+                                   to_string(tensor.type), tensor.offset, graph_.storage_elements(id)));
+        }
+        if (kind != "input" || *elements == 0) continue;
+        const uint64_t begin = static_cast<uint64_t>(tensor.offset) * byte_size(dtype);
+        const uint64_t end = begin + static_cast<uint64_t>(*elements) * byte_size(dtype);
+        for (const Range& other : bound) {
+          if (other.root == roots_[id] && other.begin < end && begin < other.end) {
+            return wrong(fmt::format("it shares storage with input {}", other.input));
+          }
+        }
+        bound.push_back({roots_[id], begin, end, i});
+      }
+    }
+    return {};
+  }
+
+  Result<void> region(RegionId id) {
+    if (id.index >= graph_.regions().size()) return problem("a Repeat has no body");
+    for (const Step& step : graph_.steps(graph_.regions()[id.index])) {
+      if (step.kind == Step::Kind::superstep) {
+        superstep_ = step.index;
+        LOW_TRY_VOID(superstep(graph_.supersteps()[step.index]));
+        continue;
+      }
+      const RepeatStep& repeat = graph_.repeats()[step.index];
+      if (repeat.level != counts_.size()) {
+        return problem(
+            fmt::format("repeat {} has level {}, it lies in {} others", step.index, repeat.level, counts_.size()));
+      }
+      if (repeat.count == 0) return problem(fmt::format("repeat {} has count 0, expected at least 1", step.index));
+      if (counts_.size() == max_depth) return problem(fmt::format("Repeats nest deeper than {}", max_depth));
+      counts_.push_back(repeat.count);
+      LOW_TRY_VOID(region(repeat.body));
+      counts_.pop_back();
+    }
+    return {};
+  }
+
+  Result<void> superstep(const Superstep& step) {
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) LOW_TRY_VOID(exchange(step.exchanges.begin + i));
+    TileId last(0);
+    for (const Command& command : graph_.commands(step)) {
+      const TileId tile = graph_.tile(command);
+      if (tile.index >= graph_.tiles()) {
+        return problem(fmt::format("superstep {}: tile {} of {}", superstep_, tile.index, graph_.tiles()));
+      }
+      if (tile < last) return problem(fmt::format("superstep {}: its commands are not ordered by tile", superstep_));
+      last = tile;
+      if (command.kind == Command::Kind::run) {
+        LOW_TRY_VOID(run(command.index));
+      } else {
+        LOW_TRY_VOID(copy(command.index));
+      }
+    }
+    Result<void> uses;
+    for_each_use(graph_, step, [&](const ViewUse& found) {
+      if (uses) uses = use(found);
+    });
+    LOW_TRY_VOID(std::move(uses));
+    for (const Command& command : graph_.commands(step)) LOW_TRY_VOID(in_place(command));
+    if (const auto rule = verify_superstep_rule(graph_, step, roots_, counts_); !rule) {
+      return problem(fmt::format("superstep {}: {}", superstep_, rule.error().message));
+    }
+    return {};
+  }
+
+  Result<void> exchange(uint32_t index) const {
+    const Exchange& exchange = graph_.exchanges()[index];
+    const Shape& extents = graph_.geometry(exchange.source).extents;
+    const DType dtype = graph_.type(exchange.source.allocation).dtype;
+    for (const View& destination : graph_.destinations(exchange)) {
+      if (graph_.geometry(destination).extents != extents) {
+        return problem(fmt::format("superstep {}, exchange {}: source {} and destination {} differ in extents",
+                                   superstep_, index, to_string(extents),
+                                   to_string(graph_.geometry(destination).extents)));
+      }
+      if (graph_.type(destination.allocation).dtype != dtype) {
+        return problem(fmt::format("superstep {}, exchange {}: source {} and destination {} differ in dtype",
+                                   superstep_, index, name(dtype), name(graph_.type(destination.allocation).dtype)));
+      }
+    }
+    return {};
+  }
+
+  Result<void> run(uint32_t index) const {
+    const KernelRun& run = graph_.runs()[index];
+    const KernelContract& contract = graph_.contract(run);
+    const std::span<const View> operands = graph_.operands(run);
+    const auto wrong = [&](const std::string& what) {
+      return problem(fmt::format("superstep {}, tile {}, run {}: {}", superstep_, run.tile.index, index, what));
+    };
+    if (operands.size() != contract.operands.size()) {
+      return wrong(fmt::format("{} operands, contract {} has {}", operands.size(), run.contract.index,
+                               contract.operands.size()));
+    }
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const OperandContract& expected = contract.operands[i];
+      const DType dtype = graph_.type(operands[i].allocation).dtype;
+      if (dtype != expected.dtype) {
+        return wrong(fmt::format("operand {} is {}, contract {} wants {}", i, name(dtype), run.contract.index,
+                                 name(expected.dtype)));
+      }
+      const Geometry& geometry = graph_.geometry(operands[i]);
+      const Shape extents = operand_extents(contract, i);
+      if (geometry.extents != extents) {
+        return wrong(fmt::format("operand {} has extents {}, contract {} wants {}", i, to_string(geometry.extents),
+                                 run.contract.index, to_string(extents)));
+      }
+      for (int axis = 0; axis < extents.rank(); ++axis) {
+        const int64_t stride = geometry.strides[axis];
+        const Access access = expected.access[static_cast<size_t>(axis)];
+        const bool result = i + 1 == operands.size();
+        if (extents[axis] <= 1) continue;
+        if ((access == Access::broadcast && stride != 0) || (access == Access::unit && stride != 1)) {
+          return wrong(fmt::format("operand {} has stride {} along axis {}, contract {} wants {}", i, stride, axis,
+                                   run.contract.index, access == Access::unit ? 1 : 0));
+        }
+        if (result && stride == 0) return wrong(fmt::format("the result has stride 0 along axis {}", axis));
+      }
+    }
+    return {};
+  }
+
+  Result<void> copy(uint32_t index) const {
+    const LocalCopy& copy = graph_.copies()[index];
+    const CopyDescriptor& descriptor = graph_.descriptor(copy);
+    const auto wrong = [&](const std::string& what) {
+      return problem(fmt::format("superstep {}, tile {}, copy {}: {}", superstep_, copy.tile.index, index, what));
+    };
+    const int64_t elements = descriptor.counts.elements() * descriptor.chunk;
+    for (const bool source : {true, false}) {
+      const View& view = source ? copy.source : copy.destination;
+      const Strides& strides = source ? descriptor.source_strides : descriptor.destination_strides;
+      const std::string_view side = source ? "source" : "destination";
+      const DType wanted = source ? descriptor.source : descriptor.destination;
+      if (const DType dtype = graph_.type(view.allocation).dtype; dtype != wanted) {
+        return wrong(fmt::format("the {} is {}, descriptor {} wants {}", side, name(dtype), copy.descriptor.index,
+                                 name(wanted)));
+      }
+      const Geometry& geometry = graph_.geometry(view);
+      if (geometry.extents.elements() != elements) {
+        return wrong(fmt::format("the {} has {} elements, descriptor {} moves {}", side, geometry.extents.elements(),
+                                 copy.descriptor.index, elements));
+      }
+      for (int axis = 0; axis < strides.rank(); ++axis) {
+        if (!source && strides[axis] == 0 && descriptor.counts[axis] > 1) {
+          return wrong(fmt::format("the destination has stride 0 in loop {}", axis));
+        }
+      }
+    }
+    return {};
+  }
+
+  // Bounds in every iteration, and the home of what a tile touches.
+  Result<void> use(const ViewUse& use) const {
+    for (const Term& term : graph_.terms(use.view)) {
+      if (term.level >= counts_.size()) {
+        return problem(use, fmt::format("a term of level {}, inside of {} Repeats", term.level, counts_.size()));
+      }
+      if (term.period == 0) return problem(use, "a term of period 0");
+    }
+    if (use.write && parameter_roots_[roots_[use.view.allocation]] != 0) {
+      return problem(use, fmt::format("it writes to allocation {}, a parameter", use.view.allocation.index));
+    }
+    const TileId home = graph_.allocation(use.view.allocation).home;
+    if (use.kind != ViewUse::Kind::exchange && home.valid() && home != use.tile) {
+      return problem(use, fmt::format("allocation {} is at home on tile {}", use.view.allocation.index, home.index));
+    }
+    Reach elements;
+    const int64_t size = graph_.storage_elements(use.view.allocation);
+    if (!reach(use.extents, use.strides, use.chunk, use.view.offset, graph_.terms(use.view), counts_, elements)) {
+      return problem(use,
+                     fmt::format("it reaches out of allocation {} ({} elements)", use.view.allocation.index, size));
+    }
+    if (elements.low <= elements.high && (elements.low < 0 || elements.high >= size)) {
+      return problem(use, fmt::format("it reaches elements {} to {} of allocation {}, which has {}", elements.low,
+                                      elements.high, use.view.allocation.index, size));
+    }
+    if (use.kind != ViewUse::Kind::copy || elements.low > elements.high) return {};
+    const Geometry& geometry = graph_.geometry(use.view);
+    Reach of_geometry;
+    const bool same_reach = reach(geometry.extents.extents(), geometry.strides.extents(), 1, use.view.offset,
+                                  graph_.terms(use.view), counts_, of_geometry) &&
+                            of_geometry.low == elements.low && of_geometry.high == elements.high;
+    const size_t bytes = byte_size(graph_.type(use.view.allocation).dtype);
+    if (!same_reach ||
+        !byte_box(use.extents, use.strides, use.chunk, use.view.offset, bytes)
+             .same_shape(byte_box(geometry.extents.extents(), geometry.strides.extents(), 1, use.view.offset, bytes))) {
+      return problem(use, "its geometry is not the box that its descriptor moves");
+    }
+    return {};
+  }
+
+  // A command may write over what it reads only where the element that it reads is the one that it then writes.
+  Result<void> in_place(const Command& command) const {
+    std::vector<ViewUse> uses;
+    for_each_use(graph_, command, [&](const ViewUse& use) { uses.push_back(use); });
+    const ViewUse& result = uses.back();
+    const bool gemm =
+        command.kind == Command::Kind::run && graph_.contract(graph_.runs()[command.index]).family == Family::gemm;
+    for (size_t i = 0; i + 1 < uses.size(); ++i) {
+      const ViewUse& operand = uses[i];
+      if (roots_[operand.view.allocation] != roots_[result.view.allocation]) continue;
+      if (!uses_overlap(graph_, operand, result, counts_)) continue;
+      bool same = command.kind == Command::Kind::run && !(gemm && i < 2) && operand.view.offset == result.view.offset &&
+                  byte_size(graph_.type(operand.view.allocation).dtype) ==
+                      byte_size(graph_.type(result.view.allocation).dtype) &&
+                  std::ranges::equal(graph_.terms(operand.view), graph_.terms(result.view));
+      for (size_t axis = 0; same && axis < result.extents.size(); ++axis) {
+        same = operand.strides[axis] == result.strides[axis] || result.extents[axis] <= 1;
+      }
+      if (!same) {
+        return problem(result, fmt::format("it overlaps operand {} of the same command in allocation {}", i,
+                                           result.view.allocation.index));
+      }
+    }
+    return {};
+  }
+
+  const TileGraph& graph_;
+  Table<AllocationId, AllocationId> roots_;
+  Table<AllocationId, uint8_t> parameter_roots_;
+  std::vector<uint64_t> counts_;  // of the enclosing Repeats
+  uint32_t superstep_ = 0;
+};
+
+}  // namespace
+
+Result<void> verify(const TileGraph& graph) { return Verifier(graph).verify(); }
+
+}  // namespace low

@@ -1,0 +1,270 @@
+#include "compiler/low/view_use.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace low {
+namespace {
+
+constexpr uint64_t max_joint_iterations = 4096;
+
+size_t element_bytes(const TileGraph& graph, const ViewUse& use) {
+  return byte_size(graph.type(use.view.allocation).dtype);
+}
+
+ByteBox box_of(const TileGraph& graph, const ViewUse& use) {
+  return byte_box(use.extents, use.strides, use.chunk, use.view.offset, element_bytes(graph, use));
+}
+
+int64_t shift_bytes(const TileGraph& graph, const ViewUse& use, std::span<const uint64_t> iteration) {
+  int64_t shift = 0;
+  for (const Term& term : graph.terms(use.view)) {
+    shift += static_cast<int64_t>(iteration[term.level] % term.period) * term.stride;
+  }
+  return shift * static_cast<int64_t>(element_bytes(graph, use));
+}
+
+bool same_terms(const TileGraph& graph, const ViewUse& a, const ViewUse& b) {
+  return element_bytes(graph, a) == element_bytes(graph, b) &&
+         std::ranges::equal(graph.terms(a.view), graph.terms(b.view));
+}
+
+// How often the iteration of each level has to be tried: until the joint value of both uses' terms repeats. 1 for other levels.
+std::vector<uint64_t> joint_periods(const TileGraph& graph, const ViewUse& a, const ViewUse& b,
+                                    std::span<const uint64_t> counts) {
+  std::vector<uint64_t> periods(counts.size(), 1);
+  for (const View& view : {a.view, b.view}) {
+    for (const Term& term : graph.terms(view)) {
+      uint64_t& period = periods[term.level];
+      // Below 2^32 each, and the count caps what does not fit.
+      const uint64_t step = term.period / std::gcd(period, uint64_t{term.period});
+      uint64_t product = 0;
+      if (__builtin_mul_overflow(period, step, &product)) product = counts[term.level];
+      period = std::min(product, counts[term.level]);
+    }
+  }
+  return periods;
+}
+
+struct Use {
+  ViewUse use;
+  ByteBox box;                // of iteration 0
+  int64_t low = 0, high = 0;  // bytes over all iterations, `high` past the last
+};
+
+// Races among the uses of one storage.
+class StorageRaces {
+ public:
+  StorageRaces(const TileGraph& graph, std::span<const uint64_t> counts, std::vector<Use>& uses)
+      : graph_(graph), counts_(counts), uses_(uses) {}
+
+  Result<void> check() {
+    std::sort(uses_.begin(), uses_.end(),
+              [](const Use& a, const Use& b) { return a.low != b.low ? a.low < b.low : a.use.tile < b.use.tile; });
+    // A block that one tile reads in each of its runs counts once.
+    uses_.erase(std::unique(uses_.begin(), uses_.end(),
+                            [this](const Use& a, const Use& b) {
+                              return a.use.tile == b.use.tile && a.use.write == b.use.write && a.low == b.low &&
+                                     a.high == b.high && a.box.begin == b.box.begin && a.box.same_shape(b.box) &&
+                                     same_terms(graph_, a.use, b.use);
+                            }),
+                uses_.end());
+    const bool one_shift =
+        std::ranges::all_of(uses_, [this](const Use& use) { return same_terms(graph_, use.use, uses_[0].use); });
+    // Comparing all pairs, or sorting all contiguous runs of bytes: both are exact, and which is cheaper depends on the shapes.
+    double segments = 0;
+    for (const Use& use : uses_) segments += static_cast<double>(segment_count(use.box));
+    const auto n = static_cast<double>(uses_.size());
+    return one_shift && segments * 8 < n * n ? check_segments() : check_pairs();
+  }
+
+ private:
+  static int64_t segment_count(const ByteBox& box) {
+    int64_t count = 1;
+    for (const ByteBox::Axis& axis : box.used()) {
+      if (axis.stride != 1) count *= axis.extent;
+    }
+    return count;
+  }
+
+  [[nodiscard]] std::unexpected<Error> race(const Use& a, const Use& b) const {
+    const Use& writer = a.use.write ? a : b;
+    const Use& other = a.use.write ? b : a;
+    return fail(
+        ErrorKind::internal,
+        fmt::format("{} writes what {} {} in the same superstep, in allocation {}", to_string(writer.use),
+                    to_string(other.use), other.use.write ? "writes" : "reads", writer.use.view.allocation.index));
+  }
+
+  Result<void> check_pairs() const {
+    for (size_t i = 0; i < uses_.size(); ++i) {
+      const Use& a = uses_[i];
+      for (size_t j = i + 1; j < uses_.size() && uses_[j].low < a.high; ++j) {
+        const Use& b = uses_[j];
+        if (a.use.tile == b.use.tile || !(a.use.write || b.use.write)) continue;
+        const bool meet =
+            same_terms(graph_, a.use, b.use) ? overlap(a.box, b.box) : uses_overlap(graph_, a.use, b.use, counts_);
+        if (meet) return race(a, b);
+      }
+    }
+    return {};
+  }
+
+  // The furthest ends among the segments so far of two different tiles.
+  struct Furthest {
+    struct Entry {
+      int64_t end = INT64_MIN;
+      uint32_t use = 0;
+      TileId tile;
+    } first, second;
+    void add(const Entry& entry) {
+      if (entry.end > first.end) {
+        if (entry.tile != first.tile) second = first;
+        first = entry;
+      } else if (entry.tile != first.tile && entry.end > second.end) {
+        second = entry;
+      }
+    }
+    const Entry& of_another(TileId tile) const { return first.tile == tile ? second : first; }
+  };
+  struct Segment {
+    int64_t begin, end;
+    uint32_t use;
+  };
+
+  void add_segments(std::vector<Segment>& segments, uint32_t use) const {
+    const ByteBox& box = uses_[use].box;
+    int outer = box.rank;
+    int64_t length = 1;
+    if (outer > 0 && box.axes[static_cast<size_t>(outer - 1)].stride == 1)
+      length = box.axes[static_cast<size_t>(--outer)].extent;
+    std::array<int64_t, max_rank + 2> index{};
+    int64_t address = box.begin;
+    while (true) {
+      segments.push_back({address, address + length, use});
+      int axis = outer - 1;
+      for (; axis >= 0; --axis) {
+        const auto a = static_cast<size_t>(axis);
+        address += box.axes[a].stride;
+        if (++index[a] < box.axes[a].extent) break;
+        address -= box.axes[a].stride * box.axes[a].extent;
+        index[a] = 0;
+      }
+      if (axis < 0) return;
+    }
+  }
+
+  Result<void> check_segments() const {
+    std::vector<Segment> segments;
+    for (uint32_t i = 0; i < uses_.size(); ++i) add_segments(segments, i);
+    std::sort(segments.begin(), segments.end(), [](const Segment& a, const Segment& b) {
+      return a.begin != b.begin ? a.begin < b.begin : a.use < b.use;
+    });
+    Furthest writes, reads;
+    for (const Segment& segment : segments) {
+      const Use& use = uses_[segment.use];
+      if (const auto& entry = writes.of_another(use.use.tile); entry.end > segment.begin)
+        return race(uses_[entry.use], use);
+      if (use.use.write) {
+        if (const auto& entry = reads.of_another(use.use.tile); entry.end > segment.begin)
+          return race(uses_[entry.use], use);
+      }
+      (use.use.write ? writes : reads).add({segment.end, segment.use, use.use.tile});
+    }
+    return {};
+  }
+
+  const TileGraph& graph_;
+  std::span<const uint64_t> counts_;
+  std::vector<Use>& uses_;
+};
+
+}  // namespace
+
+std::string to_string(const ViewUse& use) {
+  constexpr std::string_view kinds[] = {"exchange", "run", "copy"};
+  return fmt::format("tile {}, {} {}, operand {}", use.tile.index, kinds[static_cast<size_t>(use.kind)], use.index,
+                     use.operand);
+}
+
+Table<AllocationId, AllocationId> storage_roots(const TileGraph& graph) {
+  Table<AllocationId, AllocationId> roots(graph.allocations().size());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const AllocationId id(i);
+    const AllocationId alias = graph.allocation(id).alias;
+    roots[id] = alias.valid() ? roots[alias] : id;
+  }
+  return roots;
+}
+
+bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, std::span<const uint64_t> counts) {
+  const ByteBox x = box_of(graph, a), y = box_of(graph, b);
+  if (same_terms(graph, a, b)) return overlap(x, y);
+  const std::vector<uint64_t> periods = joint_periods(graph, a, b, counts);
+  uint64_t joint = 1;
+  for (const uint64_t period : periods) {
+    if (period == 0) return false;  // a Repeat of no iterations
+    if (__builtin_mul_overflow(joint, period, &joint)) joint = UINT64_MAX;
+  }
+  std::vector<uint64_t> iteration(counts.size());
+  if (joint > max_joint_iterations) {
+    Reach p, q;
+    if (!reach(a.extents, a.strides, a.chunk, a.view.offset, graph.terms(a.view), counts, p) ||
+        !reach(b.extents, b.strides, b.chunk, b.view.offset, graph.terms(b.view), counts, q)) {
+      return true;
+    }
+    const auto m = static_cast<int64_t>(element_bytes(graph, a)), n = static_cast<int64_t>(element_bytes(graph, b));
+    return p.low * m < (q.high + 1) * n && q.low * n < (p.high + 1) * m;
+  }
+  for (uint64_t i = 0; i < joint; ++i) {
+    uint64_t rest = i;
+    for (size_t level = 0; level < periods.size(); ++level) {
+      iteration[level] = rest % periods[level];
+      rest /= periods[level];
+    }
+    if (overlap(shifted(x, shift_bytes(graph, a, iteration)), shifted(y, shift_bytes(graph, b, iteration))))
+      return true;
+  }
+  return false;
+}
+
+Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep,
+                                   const Table<AllocationId, AllocationId>& roots, std::span<const uint64_t> counts) {
+  // Only storages that a tile writes and that another tile touches can race.
+  enum : uint8_t { written = 1, several_tiles = 2 };
+  Table<AllocationId, uint8_t> state(roots.size());
+  Table<AllocationId, TileId> first_tile(roots.size());
+  for_each_use(graph, superstep, [&](const ViewUse& use) {
+    const AllocationId root = roots[use.view.allocation];
+    if (use.write) state[root] |= written;
+    if (!first_tile[root].valid()) first_tile[root] = use.tile;
+    if (first_tile[root] != use.tile) state[root] |= several_tiles;
+  });
+  std::vector<std::pair<AllocationId, std::vector<Use>>> storages;
+  Table<AllocationId, uint32_t> position(roots.size(), UINT32_MAX);
+  bool in_range = true;
+  for_each_use(graph, superstep, [&](const ViewUse& use) {
+    const AllocationId root = roots[use.view.allocation];
+    if (state[root] != (written | several_tiles)) return;
+    Reach elements;
+    if (!reach(use.extents, use.strides, use.chunk, use.view.offset, graph.terms(use.view), counts, elements)) {
+      in_range = false;
+      return;
+    }
+    if (elements.high < elements.low) return;
+    const auto bytes = static_cast<int64_t>(element_bytes(graph, use));
+    if (position[root] == UINT32_MAX) {
+      position[root] = static_cast<uint32_t>(storages.size());
+      storages.emplace_back(root, std::vector<Use>());
+    }
+    storages[position[root]].second.push_back(
+        {use, box_of(graph, use), elements.low * bytes, (elements.high + 1) * bytes});
+  });
+  if (!in_range) return fail(ErrorKind::internal, "a view is out of range");
+  for (auto& [root, uses] : storages) LOW_TRY_VOID(StorageRaces(graph, counts, uses).check());
+  return {};
+}
+
+}  // namespace low

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/graph/passes/passes.h"
+#include "compiler/lowc/json.h"
+#include "compiler/lowc/support.h"
+#include "runtime/tensor/tensor_file.h"
+
+namespace low::lowc {
+namespace {
+
+// The stages that --print shows, in pipeline order.
+constexpr std::array<std::string_view, 9> stages = {"import", "graph", "plan", "tiles", "cost", "placement", "schedule", "source", "program"};
+
+void write_stdout(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::string explain(const PlannedProgram& planned) {
+  std::string text = fmt::format("{} candidates on {}; {} finalists\n", planned.candidates, planned.machine.name, planned.finalists.size());
+  for (size_t i = 0; i < planned.finalists.size(); ++i) {
+    const ExpandedFinalist& finalist = planned.finalists[i];
+    text += fmt::format("\nfinalist {}{}", i, i == planned.chosen ? " (chosen: the lowest cost of its expanded graph)" : "");
+    if (!finalist.rejected.empty()) text += ": rejected: " + finalist.rejected;
+    text += "\n" + finalist.finalist.explanation;
+    if (finalist.graph) text += to_string(finalist.cost, planned.machine);
+  }
+  return text;
+}
+
+std::string report_json(const CompileCommand& command, const PlannedProgram& planned, uint64_t package_bytes) {
+  JsonWriter json;
+  json.begin_object().member("version", 1).member("model", command.model.model).member("machine", planned.machine.name);
+  json.member("candidates", planned.candidates).member("chosen", static_cast<uint64_t>(planned.chosen));
+  json.key("finalists").begin_array();
+  for (const ExpandedFinalist& finalist : planned.finalists) {
+    json.begin_object().member("searched_cycles", finalist.finalist.cost.total());
+    if (finalist.graph) {
+      const CostReport& cost = finalist.cost;
+      json.member("seconds", cost.seconds).member("runs", cost.runs).member("copies", cost.copies);
+      json.member("exchanges", cost.exchanges).member("supersteps", static_cast<uint64_t>(cost.supersteps.size()));
+    }
+    if (!finalist.rejected.empty()) json.member("rejected", finalist.rejected);
+    json.end_object();
+  }
+  json.end_array().member("arena_bytes", planned.placement.arena_bytes);
+  json.member("parameter_bytes", planned.placement.parameter_bytes);
+  if (!command.output.empty()) json.member("output", command.output).member("package_bytes", package_bytes);
+  return json.end_object().text();
+}
+
+// The text of a stage before code generation.
+Result<std::string> print_planned(const std::string& stage, const PlannedProgram& planned) {
+  if (stage == "plan") return print(planned.plan());
+  if (stage == "tiles") return print(planned.graph);
+  if (stage == "cost") return to_string(cost(planned.graph, planned.machine), planned.machine);
+  if (stage == "placement") return print(planned.placement, planned.graph);
+  if (stage == "schedule") return print(planned.schedule, planned.graph);
+  const KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
+  if (stage == "source") return emit_source(kernels);
+  LOW_TRY(const Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, planned.machine));
+  return print(program);
+}
+
+Result<void> run(const CompileCommand& command) {
+  if (!command.print.empty() && std::ranges::find(stages, command.print) == stages.end())
+    return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print, fmt::join(stages, ", ")));
+  if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
+  LOW_TRY(const CompileOptions options, compile_options(command.model));
+  LOW_TRY(const Machine machine, select_machine(options));
+  if (!command.output.empty()) {
+    LOW_TRY(const auto targets, select_targets(options, machine));
+  }
+  LOW_TRY(const LoadedModel model, load_model(command.model));
+  if (command.print == "import") {
+    write_stdout(print(model.graph));
+    return {};
+  }
+  ThreadPool pool(command.model.threads);
+  if (command.print == "graph") {
+    LOW_TRY(const Graph graph, run_passes(model.graph));
+    write_stdout(print(graph));
+    return {};
+  }
+
+  uint64_t package_bytes = 0;
+  std::optional<Compilation> compilation;
+  std::optional<PlannedProgram> planned_only;
+  if (!command.output.empty()) {
+    LOW_TRY(compilation, compile_graph(model.graph, options, pool));
+    LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance, options));
+    LOW_TRY_VOID(write_file(command.output, std::as_bytes(std::span(bytes))));
+    package_bytes = bytes.size();
+  } else {
+    LOW_TRY(const Graph graph, run_passes(model.graph));
+    LOW_TRY(planned_only, plan_program(graph, machine, options, pool));
+  }
+  const PlannedProgram& planned = compilation ? compilation->planned : *planned_only;
+  if (!command.print.empty()) {
+    LOW_TRY(const std::string text, print_planned(command.print, planned));
+    write_stdout(text);
+    return {};
+  }
+  if (command.explain) write_stdout(explain(planned));
+  if (command.json) {
+    write_stdout(report_json(command, planned, package_bytes));
+  } else if (!command.explain) {
+    const CostReport& cost = planned.finalists[planned.chosen].cost;
+    write_stdout(fmt::format("{}: {} supersteps, {} kernel runs, {} copies on {} tiles of {}; arena {} bytes, parameters {} bytes; predicted {:.3f} ms\n",
+                             command.model.model, cost.supersteps.size(), cost.runs, cost.copies, machine.tiles, machine.name,
+                             planned.placement.arena_bytes, planned.placement.parameter_bytes, cost.seconds * 1e3));
+    if (!command.output.empty()) write_stdout(fmt::format("{}: {} bytes\n", command.output, package_bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+int compile_command(const CompileCommand& command) {
+  if (auto result = run(command); !result) return report(result.error());
+  return 0;
+}
+
+}  // namespace low::lowc

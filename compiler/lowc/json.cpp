@@ -1,0 +1,91 @@
+#include "compiler/lowc/json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace low::lowc {
+
+void JsonWriter::separate() {
+  if (needs_comma_) text_ += ",";
+  needs_comma_ = false;
+}
+
+JsonWriter& JsonWriter::begin_object() {
+  separate();
+  text_ += "{";
+  return *this;
+}
+
+JsonWriter& JsonWriter::end_object() {
+  text_ += "}";
+  needs_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::begin_array() {
+  separate();
+  text_ += "[";
+  return *this;
+}
+
+JsonWriter& JsonWriter::end_array() {
+  text_ += "]";
+  needs_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  value(name);
+  text_ += ":";
+  needs_comma_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(std::string_view text) {
+  separate();
+  text_ += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      text_ += '\\';
+      text_ += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      text_ += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      text_ += c;
+    }
+  }
+  text_ += '"';
+  needs_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(bool flag) {
+  separate();
+  text_ += flag ? "true" : "false";
+  needs_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(double number) {
+  separate();
+  text_ += std::isfinite(number) ? fmt::format("{}", number) : "null";
+  needs_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(int64_t number) {
+  separate();
+  text_ += fmt::format("{}", number);
+  needs_comma_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(uint64_t number) {
+  separate();
+  text_ += fmt::format("{}", number);
+  needs_comma_ = true;
+  return *this;
+}
+
+}  // namespace low::lowc

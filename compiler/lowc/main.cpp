@@ -1,0 +1,134 @@
+// lowc: the command line. Options only; the work is in the other files.
+
+#include <CLI/CLI.hpp>
+
+#include "compiler/lowc/support.h"
+#include "runtime/base/error.h"
+
+namespace {
+
+using namespace low::lowc;
+
+// `threads` counts for running and compiling alike.
+void add_model_options(CLI::App& app, ModelOptions& options, const std::string& what) {
+  app.add_option("model", options.model, what)->required();
+  app.add_option("--dim", options.dimensions, "bind a symbolic dimension: name=N")->take_all();
+  app.add_option("--shape", options.shapes, "shape of an input that declares none: name=2,3")->take_all();
+  app.add_option("--target", options.targets, "kind of code: host, host-x86-64-v3, host-x86-64-v4, …")->take_all();
+  app.add_option("--machine", options.machine, "machine to plan for (default: what the target implies)");
+  app.add_option("--tiles", options.tiles, "logical tiles of the host")->check(CLI::Range(1u, 65536u));
+  app.add_option("--plan", options.plan_file, "replay a plan instead of searching");
+  app.add_option("--finalists", options.finalists, "plans that are expanded in full")->check(CLI::Range(1, 64));
+  app.add_option("--threads", options.threads, "worker threads (0: one for each core); changes no result")->check(CLI::Range(0, 1024));
+  app.add_option("--clang", options.clang, "clang program that compiles kernels");
+  app.add_flag("-v,--verbose", options.verbose, "log stages; twice: more");
+}
+
+void add_input_options(CLI::App& app, InputOptions& options) {
+  app.add_option("--input", options.inputs, "name=file (.npy, .npz, .pb, .bin)")->take_all();
+  app.add_flag("--random", options.random, "random data for inputs that are not given");
+  app.add_option("--seed", options.seed, "of the random data");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("low: compiles ONNX models to tile programs and runs them", "lowc");
+  app.require_subcommand(1);
+  int code = 0;
+
+  CompileCommand compile;
+  CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
+  add_model_options(*compile_app, compile.model, "ONNX model");
+  compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
+  compile_app->add_option("--print", compile.print, "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
+  compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
+  compile_app->add_flag("--json", compile.json, "report as JSON");
+  compile_app->callback([&] {
+    set_verbosity(compile.model.verbose);
+    code = compile_command(compile);
+  });
+
+  RunCommand run_options;
+  CLI::App* run_app = app.add_subcommand("run", "run a package or a model");
+  add_model_options(*run_app, run_options.model, "package or ONNX model");
+  add_input_options(*run_app, run_options.inputs);
+  run_app->add_option("--device", run_options.device, "device to run on");
+  run_app->add_option("--output", run_options.outputs, "name=file (.npy, .npz, .pb, .bin)")->take_all();
+  run_app->add_option("--output-dir", run_options.output_dir, "write every output as .npy into this folder");
+  run_app->add_flag("--json", run_options.json, "report as JSON");
+  run_app->callback([&] {
+    set_verbosity(run_options.model.verbose);
+    code = run_command(run_options);
+  });
+
+  VerifyCommand verify;
+  CLI::App* verify_app = app.add_subcommand("verify", "compare a device's or the interpreter's results with the reference");
+  add_model_options(*verify_app, verify.model, "ONNX model");
+  add_input_options(*verify_app, verify.inputs);
+  verify_app->add_option("--device", verify.device, "device to run on");
+  verify_app->add_option("--package", verify.package, "judge this package instead of compiling the model");
+  verify_app->add_flag("--interpret", verify.interpret, "judge the placed and scheduled program in the interpreter");
+  verify_app->add_option("--atol", verify.absolute, "absolute tolerance")->check(CLI::NonNegativeNumber);
+  verify_app->add_option("--rtol", verify.relative, "relative tolerance")->check(CLI::NonNegativeNumber);
+  verify_app->add_flag("--json", verify.json, "report as JSON");
+  verify_app->callback([&] {
+    set_verbosity(verify.model.verbose);
+    code = verify_command(verify);
+  });
+
+  BenchCommand bench;
+  CLI::App* bench_app = app.add_subcommand("bench", "time runs of a package or a model");
+  add_model_options(*bench_app, bench.model, "package or ONNX model");
+  add_input_options(*bench_app, bench.inputs);
+  bench_app->add_option("--device", bench.device, "device to run on");
+  bench_app->add_option("--runs", bench.runs, "timed runs, after one that warms up")->check(CLI::Range(1, 100000));
+  bench_app->add_flag("--json", bench.json, "report as JSON");
+  bench_app->callback([&] {
+    set_verbosity(bench.model.verbose);
+    code = bench_command(bench);
+  });
+
+  InspectCommand inspect;
+  CLI::App* inspect_app = app.add_subcommand("inspect", "show what a package holds");
+  inspect_app->add_option("package", inspect.package, "package (.low)")->required();
+  inspect_app->add_option("--extract", inspect.extract, "write one entry to standard output");
+  inspect_app->add_flag("--json", inspect.json, "report as JSON");
+  inspect_app->callback([&] { code = inspect_command(inspect); });
+
+  WorkloadCommand workload;
+  CLI::App* workload_app = app.add_subcommand("workload", "write a canonical model");
+  workload_app->add_option("name", workload.name, "workload");
+  workload_app->add_option("-o,--output", workload.output, "ONNX file to write");
+  auto* repeat = workload_app->add_option("--repeat", workload.repeat, "number of blocks, as a Scan")->check(CLI::Range(0, 1024));
+  workload_app->add_option("--unrolled", workload.unrolled, "number of blocks, written out")->check(CLI::Range(1, 1024))->excludes(repeat);
+  workload_app->add_flag("--list", workload.list, "list the names");
+  workload_app->callback([&] { code = workload_command(workload); });
+
+  bool devices_json = false, machines_json = false;
+  CLI::App* devices_app = app.add_subcommand("devices", "list devices");
+  devices_app->add_flag("--json", devices_json, "report as JSON");
+  devices_app->callback([&] { code = devices_command(devices_json); });
+  CLI::App* machines_app = app.add_subcommand("machines", "list machines that can be planned for");
+  machines_app->add_flag("--json", machines_json, "report as JSON");
+  machines_app->callback([&] { code = machines_command(machines_json); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help; anything else is a wrong command line.
+    return app.exit(error) == 0 ? 0 : static_cast<int>(low::ErrorKind::usage);
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("lowc: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lowc: internal error: %s\n", error.what());
+  }
+  return static_cast<int>(low::ErrorKind::internal);
+}

@@ -1,0 +1,155 @@
+#include "compiler/lowc/support.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "runtime/base/sha256.h"
+#include "runtime/tensor/random_tensor.h"
+#include "runtime/tensor/tensor_file.h"
+
+namespace low::lowc {
+namespace {
+
+Result<int64_t> parse_extent(std::string_view text, std::string_view what) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    return fail(ErrorKind::usage, fmt::format("{}: \"{}\" is not a number of 0 or more", what, text));
+  return value;
+}
+
+}  // namespace
+
+int report(const Error& error) {
+  fmt::print(stderr, "lowc: {}\n", error.message);
+  return static_cast<int>(error.kind);
+}
+
+Result<std::pair<std::string, std::string>> split_pair(const std::string& text, std::string_view what) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos || at == 0)
+    return fail(ErrorKind::usage, fmt::format("{}: expected name=value, not \"{}\"", what, text));
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+Result<CompileOptions> compile_options(const ModelOptions& options) {
+  CompileOptions result;
+  for (const std::string& text : options.dimensions) {
+    LOW_TRY(const auto pair, split_pair(text, "--dim"));
+    LOW_TRY(const int64_t extent, parse_extent(pair.second, "--dim " + pair.first));
+    result.frontend.dimensions[pair.first] = extent;
+  }
+  for (const std::string& text : options.shapes) {
+    LOW_TRY(const auto pair, split_pair(text, "--shape"));
+    Shape shape;
+    std::string_view rest = pair.second;
+    while (!rest.empty()) {
+      const size_t comma = rest.find(',');
+      LOW_TRY(const int64_t extent, parse_extent(rest.substr(0, comma), "--shape " + pair.first));
+      if (shape.rank() == max_rank)
+        return fail(ErrorKind::usage, fmt::format("--shape {}: more than {} dimensions", pair.first, max_rank));
+      shape.append(extent);
+      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    }
+    result.frontend.shapes.insert_or_assign(pair.first, shape);
+  }
+  for (const std::string& target : options.targets)
+    if (target != "host" || options.targets.size() > 1 || !options.machine.empty()) result.targets.push_back(target);
+  result.machine = options.machine;
+  result.tiles = options.tiles;
+  result.search.finalists = options.finalists;
+  result.toolchain.clang = options.clang;
+  result.progress = [](std::string_view stage) { log_info(stage); };
+  if (!options.plan_file.empty()) {
+    LOW_TRY(const AlignedBytes bytes, read_file(options.plan_file));
+    result.plan.emplace(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return result;
+}
+
+bool is_package(const std::string& path) { return path.ends_with(".low"); }
+
+Result<LoadedModel> load_model(const ModelOptions& options) {
+  LOW_TRY(const CompileOptions compile, compile_options(options));
+  LOW_TRY(const AlignedBytes bytes, read_file(options.model));
+  log_info("import");
+  LOW_TRY(Graph graph, import_onnx(bytes, options.model, compile.frontend));
+  return LoadedModel{.graph = std::move(graph), .provenance = {.model_sha256 = sha256_hex(bytes), .model_name = {}}};
+}
+
+Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, ThreadPool& pool) {
+  if (is_package(options.model)) return Package::open(options.model);
+  LOW_TRY(const CompileOptions compile, compile_options(options));
+  LOW_TRY(const LoadedModel model, load_model(options));
+  LOW_TRY(const Compilation compilation, compile_graph(model.graph, compile, pool));
+  LOW_TRY(std::string bytes, write_package(compilation, model.provenance, compile));
+  return Package::from_bytes(std::move(bytes), options.model);
+}
+
+std::vector<Slot> input_slots(const Program& program) {
+  std::vector<Slot> slots;
+  for (const Binding& binding : program.inputs) slots.push_back({binding.name, binding.dtype, binding.shape});
+  return slots;
+}
+
+std::vector<Slot> input_slots(const Graph& graph) {
+  std::vector<Slot> slots;
+  for (const OpId id : graph.inputs()) {
+    const Type& type = graph.type(graph.result(graph.op(id)));
+    slots.push_back({graph.op(id).name, type.dtype, type.shape});
+  }
+  return slots;
+}
+
+Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const InputOptions& options) {
+  std::vector<std::optional<Tensor>> bound(slots.size());
+  for (const std::string& text : options.inputs) {
+    LOW_TRY(const auto pair, split_pair(text, "--input"));
+    size_t index = 0;
+    while (index < slots.size() && slots[index].name != pair.first) ++index;
+    if (index == slots.size()) {
+      std::vector<std::string> names;
+      for (const Slot& slot : slots) names.push_back(slot.name);
+      return fail(ErrorKind::usage, fmt::format("--input: there is no input \"{}\"; the inputs are: {}", pair.first, fmt::join(names, ", ")));
+    }
+    if (bound[index]) return fail(ErrorKind::usage, fmt::format("--input: \"{}\" is given twice", pair.first));
+    LOW_TRY(bound[index], read_tensor(pair.second, slots[index].dtype, slots[index].shape));
+  }
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!bound[i] && !options.random)
+      return fail(ErrorKind::usage, fmt::format("input \"{}\" ({}) is not bound; give --input {}=FILE or --random", slots[i].name,
+                                                to_string(Type{slots[i].dtype, slots[i].shape}), slots[i].name));
+    // Each input has a sequence of its own.
+    tensors.push_back(bound[i] ? std::move(*bound[i]) : random_tensor(slots[i].dtype, slots[i].shape, options.seed * 1000003 + i));
+  }
+  return tensors;
+}
+
+std::string summary(std::string_view name, const Tensor& tensor) {
+  const int64_t count = tensor.elements();
+  double minimum = INFINITY, maximum = -INFINITY, sum = 0, squares = 0;
+  int64_t nans = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double value = tensor.value(i);
+    if (std::isnan(value)) {
+      ++nans;
+      continue;
+    }
+    minimum = std::min(minimum, value);
+    maximum = std::max(maximum, value);
+    sum += value;
+    squares += value * value;
+  }
+  const auto finite = static_cast<double>(count - nans);
+  std::string line = fmt::format("{}: {}", name, to_string(Type{tensor.dtype(), tensor.shape()}));
+  if (count > nans)
+    line += fmt::format(" min {:.6g} max {:.6g} mean {:.6g} rms {:.6g}", minimum, maximum, sum / finite, std::sqrt(squares / finite));
+  if (nans > 0) line += fmt::format(" NaN {}", nans);
+  return line;
+}
+
+}  // namespace low::lowc

@@ -1,0 +1,48 @@
+// What several subcommands need: reporting errors, loading models and packages, binding inputs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "compiler/lowc/commands.h"
+#include "runtime/session.h"
+
+namespace low::lowc {
+
+// "lowc: message" on stderr; the exit code.
+int report(const Error& error);
+// Sets the log's level: 0 warnings, 1 info, 2 debug. The log goes to stderr.
+void set_verbosity(int verbose);
+void log_info(std::string_view message);
+
+Result<CompileOptions> compile_options(const ModelOptions& options);
+struct LoadedModel {
+  Graph graph;  // as the frontend made it
+  Provenance provenance;
+};
+Result<LoadedModel> load_model(const ModelOptions& options);
+bool is_package(const std::string& path);  // by extension: .low
+
+// A package from a .low file, or compiled from a model.
+Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, ThreadPool& pool);
+
+// A named tensor of a model's or a program's interface.
+struct Slot {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+std::vector<Slot> input_slots(const Program& program);
+std::vector<Slot> input_slots(const Graph& graph);
+// Files for the named inputs; random data for all others if asked for, otherwise ErrorKind::usage naming what is missing.
+Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const InputOptions& options);
+// "name=value" split at the first '='; ErrorKind::usage with `what` otherwise.
+Result<std::pair<std::string, std::string>> split_pair(const std::string& text, std::string_view what);
+
+// One line for a person: name, type, and minimum, maximum, mean, RMS of the elements.
+std::string summary(std::string_view name, const Tensor& tensor);
+
+}  // namespace low::lowc

@@ -1,0 +1,110 @@
+#include "compiler/machine/machine.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "compiler/machine/machine_files.h"
+
+namespace low {
+namespace {
+
+constexpr uint32_t max_tiles = 65536;
+
+// Whether every value of `type` is a value of `wide`.
+bool holds(DType wide, DType type) {
+  if (wide == type || wide == DType::f64) return true;
+  switch (wide) {
+    case DType::f32:
+      return type != DType::f64;
+    case DType::f16:
+    case DType::bf16:
+      return is_fp8(type);
+    default:
+      return false;
+  }
+}
+
+double rate_of(const Machine& machine, DType a, DType b) {
+  for (const MathRate& rate : machine.math) {
+    if (rate.a == a && rate.b == b) return rate.flop_per_cycle;
+  }
+  return 0;
+}
+
+std::string known_targets() {
+  std::string text = "host";
+  for (const std::string_view name : machine_names()) {
+    const Result<Machine> machine = find_machine(name);
+    LOW_CHECK(machine.has_value());
+    for (const std::string& target : machine->targets) text += ", " + target;
+  }
+  return text;
+}
+
+}  // namespace
+
+double matmul_rate(const Machine& machine, DType a, DType b, DType* math) {
+  DType ignored;
+  DType& computed = math != nullptr ? *math : ignored;
+  computed = a;
+  if (const double rate = rate_of(machine, a, b); rate > 0) return rate;
+  // FP8 prefers bf16, which holds all four formats in its normal range: some f16 instructions flush subnormals.
+  if (is_float(a) && is_float(b)) {
+    for (const DType wide : {DType::bf16, DType::f16, DType::f32, DType::f64}) {
+      computed = wide;
+      if (!holds(wide, a) || !holds(wide, b)) continue;
+      if (const double rate = rate_of(machine, wide, wide); rate > 0) return rate;
+    }
+    computed = a == DType::f64 || b == DType::f64 ? DType::f64 : DType::f32;
+  } else {
+    const bool wide = std::max(byte_size(a), byte_size(b)) > 4;
+    computed = wide ? DType::i64 : DType::i32;
+    if (const double rate = rate_of(machine, computed, computed); rate > 0) return rate;
+  }
+  // A multiplication and an addition on the vector unit; lanes of 8 bytes are half as many.
+  return machine.vector_flop_per_cycle / (byte_size(computed) > 4 ? 2 : 1);
+}
+
+std::span<const std::string_view> machine_names() { return machine_file_names(); }
+
+Result<Machine> find_machine(std::string_view name) {
+  const std::span<const std::string_view> names = machine_names();
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) {
+    return fail(ErrorKind::usage, fmt::format("unknown machine '{}'; known are {}", name, fmt::join(names, ", ")));
+  }
+  const auto index = static_cast<size_t>(found - names.begin());
+  return parse_machine(machine_file_texts()[index], fmt::format("{}.json", name));
+}
+
+Result<Machine> machine_for_target(std::string_view target) {
+  if (target == "host") return find_machine("host");
+  for (const std::string_view name : machine_names()) {
+    LOW_TRY(Machine machine, find_machine(name));
+    if (std::ranges::find(machine.targets, target) != machine.targets.end()) return machine;
+  }
+  return fail(ErrorKind::usage, fmt::format("unknown target '{}'; known are {}", target, known_targets()));
+}
+
+Result<Machine> with_tiles(const Machine& machine, uint32_t tiles) {
+  if (tiles == machine.tiles) return machine;
+  if (!machine.logical_tiles) {
+    return fail(ErrorKind::usage, fmt::format("machine {} has {} tiles of hardware; {} were asked for", machine.name,
+                                              machine.tiles, tiles));
+  }
+  if (tiles < 1 || tiles > max_tiles) {
+    return fail(ErrorKind::usage,
+                fmt::format("{} tiles were asked for; machine {} takes 1 to {}", tiles, machine.name, max_tiles));
+  }
+  Machine changed = machine;
+  changed.tiles = tiles;
+  changed.clusters = std::min(machine.clusters, tiles);
+  // Threads take turns with logical tiles: a tile's share of the memory system stays what it is.
+  changed.device_bytes_per_cycle = machine.device_bytes_per_cycle / machine.tiles * tiles;
+  changed.shared_cache_bytes_per_cycle = machine.shared_cache_bytes_per_cycle / machine.tiles * tiles;
+  return changed;
+}
+
+}  // namespace low

@@ -1,0 +1,157 @@
+#include "compiler/machine/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/machine/machine_files.h"
+
+namespace low {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The text of host.json with one replacement, to make one thing wrong at a time.
+std::string host_with(std::string_view from, std::string_view to) {
+  const auto names = machine_file_names();
+  const auto index = static_cast<size_t>(std::ranges::find(names, "host") - names.begin());
+  std::string text(machine_file_texts()[index]);
+  const size_t position = text.find(from);
+  EXPECT_NE(position, std::string::npos) << from;
+  if (position != std::string::npos) text.replace(position, from.size(), to);
+  return text;
+}
+
+TEST(Machine, NamesAreSortedAndAllParse) {
+  EXPECT_THAT(machine_names(), ElementsAre("host", "ipu21", "mi250x-gcd", "mi300x", "mi355x", "rx7900xtx", "rx9070xt"));
+  for (const std::string_view name : machine_names()) {
+    const Result<Machine> machine = find_machine(name);
+    ASSERT_TRUE(machine) << machine.error().message;
+    EXPECT_EQ(machine->name, name);
+    EXPECT_GT(matmul_rate(*machine, DType::f32, DType::f32), 0);
+    EXPECT_GT(matmul_rate(*machine, DType::f64, DType::i8), 0);
+  }
+}
+
+TEST(Machine, UnitsAreConverted) {
+  const Machine host = *find_machine("host");
+  EXPECT_EQ(host.tiles, 16u);
+  // 25e9 B/s / 2.6e9 Hz = 9.615… bytes a cycle; 2 us * 2.6 GHz = 5200 cycles.
+  EXPECT_DOUBLE_EQ(host.across_bytes_per_cycle, 25.0 / 2.6);
+  EXPECT_NEAR(host.launch_cycles, 5200, 1e-6);
+  const Machine mi300x = *find_machine("mi300x");
+  // 5300e9 / 2.1e9 = 2523.8 bytes a cycle; 4 us * 2.1 GHz = 8400 cycles.
+  EXPECT_NEAR(mi300x.device_bytes_per_cycle, 2523.8, 0.1);
+  EXPECT_NEAR(mi300x.launch_cycles, 8400, 1e-6);
+  EXPECT_EQ(mi300x.cluster_of(37), 0u);
+  EXPECT_EQ(mi300x.cluster_of(38), 1u);
+  EXPECT_EQ(mi300x.cluster_of(303), 7u);
+}
+
+TEST(Machine, MatmulRates) {
+  struct Case {
+    std::string_view machine;
+    DType a, b;
+    double rate;
+    DType math;
+  };
+  const Case cases[] = {
+      {"host", DType::f32, DType::f32, 64, DType::f32},
+      {"host", DType::f8e4m3fn, DType::f8e4m3fn, 64, DType::f32},
+      {"host", DType::bf16, DType::f16, 64, DType::f32},
+      {"host", DType::f64, DType::f32, 32, DType::f64},
+      {"host", DType::i8, DType::u8, 16, DType::i32},
+      {"host", DType::i64, DType::i64, 8, DType::i64},
+      {"mi300x", DType::f8e4m3fn, DType::f8e4m3fn, 4096, DType::f8e4m3fn},
+      {"mi300x", DType::f8e5m2, DType::f8e5m2, 2048, DType::bf16},
+      {"mi300x", DType::f8e5m2, DType::f16, 2048, DType::f16},
+      {"mi300x", DType::f8e5m2, DType::f32, 256, DType::f32},
+      {"mi355x", DType::f8e4m3fn, DType::f8e5m2, 8192, DType::f8e4m3fn},
+      {"mi250x-gcd", DType::f8e4m3fn, DType::f8e4m3fn, 1024, DType::bf16},
+      {"rx7900xtx", DType::f16, DType::bf16, 128, DType::f32},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string(c.machine) + " " + std::string(name(c.a)) + " " + std::string(name(c.b)));
+    DType math = DType::boolean;
+    EXPECT_EQ(matmul_rate(*find_machine(c.machine), c.a, c.b, &math), c.rate);
+    EXPECT_EQ(math, c.math);
+  }
+}
+
+TEST(Machine, Targets) {
+  const std::pair<std::string_view, std::string_view> cases[] = {
+      {"host", "host"},     {"host-x86-64-v3", "host"}, {"host-x86-64-v4", "host"}, {"gfx942", "mi300x"},
+      {"gfx950", "mi355x"}, {"gfx90a", "mi250x-gcd"},   {"gfx1100", "rx7900xtx"},   {"gfx1201", "rx9070xt"},
+  };
+  for (const auto& [target, machine] : cases) {
+    ASSERT_TRUE(machine_for_target(target)) << target;
+    EXPECT_EQ(machine_for_target(target)->name, machine);
+  }
+  for (const std::string_view target : {"", "hosts", "gfx906", "ipu21"}) {
+    const Result<Machine> result = machine_for_target(target);
+    ASSERT_FALSE(result) << target;
+    EXPECT_EQ(result.error().kind, ErrorKind::usage);
+    EXPECT_THAT(result.error().message, HasSubstr("host-x86-64-v4"));
+    EXPECT_THAT(result.error().message, HasSubstr("gfx1201"));
+  }
+  EXPECT_EQ(find_machine("mi300").error().kind, ErrorKind::usage);
+  EXPECT_THAT(find_machine("mi300").error().message, HasSubstr("mi300x"));
+}
+
+TEST(Machine, Tiles) {
+  const Machine host = *find_machine("host");
+  const Result<Machine> four = with_tiles(host, 4);
+  ASSERT_TRUE(four);
+  EXPECT_EQ(four->tiles, 4u);
+  EXPECT_DOUBLE_EQ(four->device_bytes_per_cycle, host.device_bytes_per_cycle / 4);
+  EXPECT_EQ(with_tiles(host, 0).error().kind, ErrorKind::usage);
+  EXPECT_EQ(with_tiles(host, 65537).error().kind, ErrorKind::usage);
+  const Machine mi300x = *find_machine("mi300x");
+  EXPECT_TRUE(with_tiles(mi300x, 304));
+  EXPECT_EQ(with_tiles(mi300x, 16).error().kind, ErrorKind::usage);
+}
+
+TEST(Machine, BadFiles) {
+  struct Case {
+    std::string text;
+    std::string_view message;
+  };
+  const Case cases[] = {
+      {"", "not JSON"},
+      {"[1", "not JSON"},
+      {"[]", "not a JSON object"},
+      {"{}", "'name' is missing"},
+      {std::string(100000, '['), "not JSON"},
+      {host_with("\"tiles\"", "\"tile\""), "'tiles' is missing"},
+      {host_with("{", "{\"cores\": 3,"), "unknown key 'cores'"},
+      {host_with("\"value\": 16", "\"value\": 0"), "'tiles' is 0"},
+      {host_with("\"value\": 16", "\"value\": 1.5"), "whole number"},
+      {host_with("\"value\": 16", "\"value\": 1e300"), "'tiles' is 1e+300"},
+      {host_with("\"value\": 16", "\"value\": \"16\""), "'value' has to be a number"},
+      {host_with("\"value\": 16", "\"values\": 16"), "'value' is missing"},
+      {host_with("\"value\": 16", "\"value\": 16, \"unit\": 3"), "unknown key 'unit'"},
+      {host_with("\"source\": \"one shared cache\"", "\"source\": \"\""), "'source' has to be a string"},
+      {host_with(", \"source\": \"one shared cache\"", ""), "'source' is missing"},
+      {host_with("\"global_memory\": true", "\"global_memory\": 1"), "true or false"},
+      {host_with("\"global_memory\": true", "\"global_memory\": false"), "neither global memory"},
+      {host_with("\"a\": [\"f32\"]", "\"a\": [\"float\"]"), "unknown dtype 'float'"},
+      {host_with("\"a\": [\"f64\"], \"b\": [\"f64\"]", "\"a\": [\"f32\"], \"b\": [\"f32\"]"),
+       "two rates for f32 and f32"},
+      {host_with("\"a\": [\"f32\"]", "\"a\": \"f32\""), "list of strings"},
+      {host_with("\"targets\": [\"host-x86-64-v4\"", "\"targets\": [4"), "list of strings"},
+      {host_with("\"value\": 64, \"source\": \"a cache line\"", "\"value\": 48, \"source\": \"x\""), "power of two"},
+      {host_with("\"value\": 1, \"source\": \"one shared", "\"value\": 17, \"source\": \"x"), "17 clusters of 16"},
+      {host_with("\"value\": 512", "\"value\": 4"), "a largest block below its step"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.message);
+    const Result<Machine> result = parse_machine(c.text, "test.json");
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(result.error().message, HasSubstr("test.json"));
+    EXPECT_THAT(result.error().message, HasSubstr(c.message));
+  }
+}
+
+}  // namespace
+}  // namespace low

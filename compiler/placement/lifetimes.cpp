@@ -1,0 +1,167 @@
+#include "compiler/placement/lifetimes.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/low/view_use.h"
+
+namespace low {
+namespace {
+
+// One use of a storage, without what lifetimes do not depend on.
+struct StorageUse {
+  uint32_t position = 0;
+  bool write = false;
+  bool terms = false;
+  ByteBox box;
+};
+
+// Calls function(begin, length) for each run of bytes in a box until it returns false; false when it did.
+template <typename Function>
+bool for_each_segment(const ByteBox& box, Function&& function) {
+  if (box.empty()) return true;
+  int outer = box.rank;
+  int64_t length = 1;
+  if (outer > 0 && box.axes[static_cast<size_t>(outer - 1)].stride == 1) {
+    length = box.axes[static_cast<size_t>(--outer)].extent;
+  }
+  std::array<int64_t, max_rank + 2> index{};
+  int64_t address = box.begin;
+  while (true) {
+    if (!function(address, length)) return false;
+    int axis = outer - 1;
+    for (; axis >= 0; --axis) {
+      const auto a = static_cast<size_t>(axis);
+      address += box.axes[a].stride;
+      if (++index[a] < box.axes[a].extent) break;
+      address -= box.axes[a].stride * box.axes[a].extent;
+      index[a] = 0;
+    }
+    if (axis < 0) return true;
+  }
+}
+
+// Whether the uses of one iteration, in program order, read something that none of them wrote before.
+bool reads_before_writing(std::span<const StorageUse> uses, uint64_t bytes) {
+  if (std::ranges::any_of(uses, &StorageUse::terms)) return true;
+  std::vector<uint8_t> written(bytes);
+  uint64_t count = 0;
+  for (const StorageUse& use : uses) {
+    if (use.write) {
+      for_each_segment(use.box, [&](int64_t begin, int64_t length) {
+        const std::span<uint8_t> segment =
+            std::span(written).subspan(static_cast<size_t>(begin), static_cast<size_t>(length));
+        count += static_cast<uint64_t>(std::count(segment.begin(), segment.end(), uint8_t{0}));
+        std::ranges::fill(segment, uint8_t{1});
+        return true;
+      });
+      if (count == bytes) return false;
+      continue;
+    }
+    if (!for_each_segment(use.box, [&](int64_t begin, int64_t length) {
+          return std::memchr(written.data() + begin, 0, static_cast<size_t>(length)) == nullptr;
+        })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Supersteps are numbered in program order, so a region's are consecutive.
+RepeatRange find_ranges(const TileGraph& graph, RegionId region, uint32_t& position, std::vector<RepeatRange>& ranges) {
+  RepeatRange range{position, 0, 0};
+  for (const Step& step : graph.steps(graph.regions()[region.index])) {
+    if (step.kind == Step::Kind::superstep) {
+      ++position;
+    } else {
+      const RepeatStep& repeat = graph.repeats()[step.index];
+      ranges[step.index] = find_ranges(graph, repeat.body, position, ranges);
+      ranges[step.index].level = repeat.level;
+    }
+  }
+  if (position == range.first) return RepeatRange{1, 0, 0};
+  range.last = position - 1;
+  return range;
+}
+
+}  // namespace
+
+std::vector<RepeatRange> repeat_ranges(const TileGraph& graph) {
+  std::vector<RepeatRange> ranges(graph.repeats().size());
+  uint32_t position = 0;
+  if (graph.root().valid()) find_ranges(graph, graph.root(), position, ranges);
+  return ranges;
+}
+
+Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph) {
+  const Table<AllocationId, AllocationId> roots = storage_roots(graph);
+  const std::vector<RepeatRange> ranges = repeat_ranges(graph);
+  const uint32_t last_position = graph.supersteps().empty() ? 0 : static_cast<uint32_t>(graph.supersteps().size() - 1);
+
+  Table<AllocationId, std::vector<StorageUse>> uses(roots.size());
+  for (uint32_t position = 0; position < graph.supersteps().size(); ++position) {
+    for_each_use(graph, graph.supersteps()[position], [&](const ViewUse& use) {
+      std::vector<StorageUse>& list = uses[roots[use.view.allocation]];
+      StorageUse next{position, use.write, use.view.terms.count > 0,
+                      byte_box(use.extents, use.strides, use.chunk, use.view.offset,
+                               byte_size(graph.type(use.view.allocation).dtype))};
+      if (next.box.empty()) return;
+      // Many runs in a row read one block: it counts once.
+      if (!list.empty()) {
+        const StorageUse& last = list.back();
+        if (last.position == position && last.write == next.write && last.terms == next.terms &&
+            last.box.begin == next.box.begin && last.box.same_shape(next.box)) {
+          return;
+        }
+      }
+      list.push_back(next);
+    });
+  }
+
+  Table<AllocationId, uint8_t> outside(roots.size());  // used before or after all supersteps
+  Table<AllocationId, uint8_t> always(roots.size());
+  Table<AllocationId, Lifetime> result(roots.size(), Lifetime{UINT32_MAX, 0});
+  const auto live_at = [&](AllocationId root, uint32_t position) {
+    result[root].first = std::min(result[root].first, position);
+    result[root].last = std::max(result[root].last, position);
+  };
+  for (size_t i = 0; i < roots.size(); ++i) {
+    if (graph.allocation(AllocationId(i)).role == Role::parameter) always[roots[AllocationId(i)]] = 1;
+  }
+  for (const InterfaceTensor& tensor : graph.inputs()) {
+    live_at(roots[tensor.allocation], 0);
+    outside[roots[tensor.allocation]] = 1;
+  }
+  for (const InterfaceTensor& tensor : graph.outputs()) {
+    live_at(roots[tensor.allocation], last_position);
+    outside[roots[tensor.allocation]] = 1;
+  }
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const AllocationId root(i);
+    const std::vector<StorageUse>& list = uses[root];
+    if (roots[root] != root) continue;
+    if (always[root] != 0) {
+      result[root] = {0, last_position};
+      continue;
+    }
+    for (const StorageUse& use : list) live_at(root, use.position);
+    if (!list.empty()) {
+      for (const RepeatRange& range : ranges) {
+        if (range.empty()) continue;
+        const auto begin = std::ranges::lower_bound(list, range.first, {}, &StorageUse::position);
+        const auto end = std::ranges::upper_bound(list, range.last, {}, &StorageUse::position);
+        if (begin == end) continue;
+        const bool elsewhere = outside[root] != 0 || begin != list.begin() || end != list.end();
+        if (elsewhere || reads_before_writing(std::span(begin, end), graph.storage_bytes(root))) {
+          live_at(root, range.first);
+          live_at(root, range.last);
+        }
+      }
+    }
+    if (result[root].first == UINT32_MAX) result[root] = {0, 0};  // nothing but a name
+  }
+  for (size_t i = 0; i < roots.size(); ++i) result[AllocationId(i)] = result[roots[AllocationId(i)]];
+  return result;
+}
+
+}  // namespace low

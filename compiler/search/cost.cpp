@@ -1,0 +1,126 @@
+#include <algorithm>
+
+#include "compiler/search/search.h"
+
+namespace low {
+namespace {
+
+// Useful part of a memory transaction when neighbouring elements are apart; a gemm packs or stages them once per block.
+constexpr double strided_penalty = 4;
+constexpr double strided_gemm_penalty = 2;
+
+double round_up(int64_t a, int64_t step) {
+  return static_cast<double>(step <= 1 ? a : (a / step + (a % step != 0 ? 1 : 0)) * step);
+}
+
+int64_t node_work(const ExprNode& node) {
+  // Small floats compute in f32 and round after every node.
+  const int64_t rounding = is_fp8(node.dtype) ? 6 : node.dtype == DType::f16 || node.dtype == DType::bf16 ? 2 : 0;
+  switch (node.op) {
+    case ExprOp::constant:
+      return 0;
+    case ExprOp::input:
+    case ExprOp::convert:
+      return 1 + rounding;
+    case ExprOp::exp:
+    case ExprOp::log:
+    case ExprOp::sin:
+    case ExprOp::cos:
+    case ExprOp::sigmoid:
+    case ExprOp::tanh:
+      return 12 + rounding;
+    case ExprOp::erf:
+    case ExprOp::pow:
+      return 24 + rounding;
+    case ExprOp::div:
+    case ExprOp::sqrt:
+    case ExprOp::reciprocal:
+    case ExprOp::modulo:
+      return 4 + rounding;
+    default:
+      return 1 + rounding;
+  }
+}
+
+}  // namespace
+
+Cost& Cost::operator+=(const Cost& other) {
+  compute += other.compute;
+  memory += other.memory;
+  exchange += other.exchange;
+  launch += other.launch;
+  padding += other.padding;
+  return *this;
+}
+
+void CostSum::add(const Cost& superstep, double times) { add(CostSum{superstep, superstep.total()}, times); }
+
+void CostSum::add(const CostSum& other, double times) {
+  items.compute += other.items.compute * times;
+  items.memory += other.items.memory * times;
+  items.exchange += other.items.exchange * times;
+  items.launch += other.items.launch * times;
+  items.padding += other.items.padding * times;
+  cycles += other.cycles * times;
+}
+
+int64_t expression_work(const Expr& expr) {
+  int64_t work = 0;
+  for (const ExprNode& node : expr.nodes) work += node_work(node);
+  return work;
+}
+
+Cost kernel_cost(const Machine& machine, const KernelWork& work) {
+  Cost cost;
+  if (work.m <= 0 || work.n <= 0) return cost;
+  cost.launch = machine.command_cycles;
+  const auto m = static_cast<double>(work.m);
+  const auto n = static_cast<double>(work.n);
+  const auto k = static_cast<double>(std::max<int64_t>(work.k, 0));
+  const double expression = m * n * static_cast<double>(work.expression_nodes) / machine.vector_flop_per_cycle;
+  const double bytes = static_cast<double>(work.read_bytes) + static_cast<double>(work.written_bytes);
+  const double transfer = bytes / machine.across_bytes_per_cycle;
+
+  if (work.kind == KernelWork::Kind::gemm) {
+    DType math = work.a;
+    const double rate = matmul_rate(machine, work.a, work.b, &math);
+    const double padded = round_up(work.m, work.block_m) * round_up(work.n, work.block_n);
+    // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
+    double converted = 0;
+    if (machine.packed_gemm || byte_size(work.a) != byte_size(math)) converted += m * k;
+    if (machine.packed_gemm || byte_size(work.b) != byte_size(math)) converted += k * n;
+    cost.compute = 2 * padded * k / rate + converted / machine.vector_flop_per_cycle + expression;
+    cost.padding = 2 * (padded - m * n) * k / rate;
+    cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
+    return cost;
+  }
+  const double slowed = transfer * (work.strided ? strided_penalty : 1);
+  if (work.kind == KernelWork::Kind::copy) {
+    cost.exchange = slowed;
+    return cost;
+  }
+  // The last vector of a row is as expensive as a full one.
+  const double row = round_up(work.n, work.block_n);
+  cost.compute = expression * row / n;
+  cost.padding = cost.compute - expression;
+  cost.memory = slowed;
+  return cost;
+}
+
+Cost superstep_cost(const Machine& machine, const SuperstepWork& work) {
+  Cost cost;
+  for (const Cost& tile : work.tiles) {
+    if (tile.total() > cost.total()) cost = tile;
+  }
+  double device = work.bytes / machine.device_bytes_per_cycle;
+  if (work.distinct_bytes >= 0 && work.distinct_bytes <= static_cast<double>(machine.shared_cache_bytes)) {
+    device = work.distinct_bytes / machine.device_bytes_per_cycle +
+             std::max(work.bytes - work.distinct_bytes, 0.0) / machine.shared_cache_bytes_per_cycle;
+  }
+  // Copies use the memory system, too: what they do not account for is left for the rest.
+  cost.memory = std::max(cost.memory, device - cost.exchange);
+  cost.launch += machine.launch_cycles;
+  return cost;
+}
+
+}  // namespace low

@@ -1,0 +1,205 @@
+#include "compiler/search/op_cost.h"
+
+#include <algorithm>
+
+namespace low {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+// Whether neighbours along the last axis that has any are apart.
+bool innermost_strided(const Shape& shape, const Layout& layout) {
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (shape[axis] > 1) return layout.strides[axis] != 0 && layout.strides[axis] != 1;
+  }
+  return false;
+}
+
+// A matrix may lie by rows or by columns: kernels take both.
+bool matrix_strided(const Shape& shape, const Layout& layout) {
+  for (int axis = shape.rank() - 1; axis >= shape.rank() - 2; --axis) {
+    if (shape[axis] <= 1 || layout.strides[axis] == 0 || layout.strides[axis] == 1) return false;
+  }
+  return true;
+}
+
+// The extents along which an operand that broadcasts to `result` varies.
+Shape varying(const Shape& shape, const Layout& layout, const Shape& result) {
+  Shape varies = result;
+  const int added = result.rank() - shape.rank();
+  for (int axis = 0; axis < result.rank(); ++axis) {
+    const bool same = axis < added || shape[axis - added] == 1 || layout.strides[axis - added] == 0;
+    if (same) varies[axis] = 1;
+  }
+  return varies;
+}
+
+// Blocks along an axis cut into `parts`: of all parts together.
+double total_blocks(int64_t extent, int64_t part, int64_t block) {
+  if (extent == 0) return 0;
+  const int64_t full = (extent - 1) / part;
+  return static_cast<double>(full * ceil_div(part, block) + ceil_div(extent - full * part, block));
+}
+
+// How often a block of this size occurs in the first, largest part.
+struct BlockRun {
+  int64_t size;
+  int64_t count;
+};
+std::vector<BlockRun> block_runs(int64_t part, int64_t block) {
+  std::vector<BlockRun> runs;
+  if (part / block > 0) runs.push_back({block, part / block});
+  if (part % block > 0) runs.push_back({part % block, 1});
+  return runs;
+}
+
+}  // namespace
+
+MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  const auto& matmul = std::get<Matmul>(op.attributes);
+  const std::span<const ValueId> values = graph.operands(op);
+  const Type& result = graph.type(graph.result(op));
+  MatmulWork work;
+  work.shape = matmul_shape(graph, op);
+  work.a = graph.type(values[0]).dtype;
+  work.b = graph.type(values[1]).dtype;
+  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  work.expression_nodes = matmul.epilogue                     ? expression_work(*matmul.epilogue)
+                          : result.dtype == matmul.accumulate ? 0
+                                                              : 1;
+  for (size_t i = 0; i < 2; ++i)
+    work.strided = work.strided || matrix_strided(graph.type(values[i]).shape, operands[i]);
+  for (size_t i = 2; i < values.size(); ++i) {
+    const Type& type = graph.type(values[i]);
+    const Shape varies = varying(type.shape, operands[i], result.shape);
+    const int rank = varies.rank();
+    MatmulWork::Extra extra;
+    for (int axis = 0; axis + 2 < rank; ++axis) extra.batch = extra.batch || varies[axis] != 1;
+    extra.m = varies[rank - 2] != 1;
+    extra.n = varies[rank - 1] != 1;
+    extra.element_bytes = static_cast<int64_t>(byte_size(type.dtype));
+    work.extras.push_back(extra);
+  }
+  return work;
+}
+
+Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
+  const MatmulShape& shape = work.shape;
+  if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return {};
+  const int64_t part_batch = ceil_div(shape.batch, plan.grid_batch);
+  const int64_t part_m = ceil_div(shape.m, plan.grid_m);
+  const int64_t part_n = ceil_div(shape.n, plan.grid_n);
+  const auto a_bytes = static_cast<int64_t>(byte_size(work.a));
+  const auto b_bytes = static_cast<int64_t>(byte_size(work.b));
+
+  // Tile 0 has the largest part of each axis: it is the busiest.
+  CostSum busiest;
+  for (const BlockRun& m : block_runs(part_m, plan.block_m)) {
+    for (const BlockRun& n : block_runs(part_n, plan.block_n)) {
+      KernelWork run;
+      run.kind = KernelWork::Kind::gemm;
+      run.m = m.size;
+      run.n = n.size;
+      run.k = shape.k;
+      run.block_m = machine.block_m_step;
+      run.block_n = machine.block_n_step;
+      run.a = work.a;
+      run.b = work.b;
+      run.expression_nodes = work.expression_nodes;
+      run.read_bytes = m.size * shape.k * a_bytes + shape.k * n.size * b_bytes;
+      for (const MatmulWork::Extra& extra : work.extras) {
+        run.read_bytes += (extra.m ? m.size : 1) * (extra.n ? n.size : 1) * extra.element_bytes;
+      }
+      run.written_bytes = m.size * n.size * work.result_bytes;
+      run.strided = work.strided;
+      busiest.add(kernel_cost(machine, run), static_cast<double>(m.count * n.count * part_batch));
+    }
+  }
+
+  const auto batch = static_cast<double>(shape.batch);
+  const auto rows = static_cast<double>(shape.m);
+  const auto columns = static_cast<double>(shape.n);
+  const auto depth = static_cast<double>(shape.k);
+  const double blocks_m = total_blocks(shape.m, part_m, plan.block_m);
+  const double blocks_n = total_blocks(shape.n, part_n, plan.block_n);
+  SuperstepWork superstep;
+  superstep.tiles.push_back(busiest.items);
+  superstep.bytes = batch * (rows * depth * blocks_n * static_cast<double>(a_bytes) +
+                             depth * columns * blocks_m * static_cast<double>(b_bytes) +
+                             rows * columns * static_cast<double>(work.result_bytes));
+  superstep.distinct_bytes =
+      batch * (rows * depth * static_cast<double>(a_bytes) + depth * columns * static_cast<double>(b_bytes) +
+               rows * columns * static_cast<double>(work.result_bytes));
+  for (const MatmulWork::Extra& extra : work.extras) {
+    const auto size = static_cast<double>(extra.element_bytes);
+    superstep.bytes += batch * (extra.m ? rows : blocks_m) * (extra.n ? columns : blocks_n) * size;
+    superstep.distinct_bytes += (extra.batch ? batch : 1) * (extra.m ? rows : 1) * (extra.n ? columns : 1) * size;
+  }
+  return superstep_cost(machine, superstep);
+}
+
+SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  const Type& result = graph.type(graph.result(op));
+  const std::span<const ValueId> values = graph.operands(op);
+  SplitWork work;
+  work.shape = result.shape;
+  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  work.expression_nodes = expression_work(std::get<Pointwise>(op.attributes).expr);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Type& type = graph.type(values[i]);
+    work.operands.push_back(
+        {static_cast<int64_t>(byte_size(type.dtype)), varying(type.shape, operands[i], result.shape)});
+    // Only an operand that is read element by element suffers; one that broadcasts along the last axis is read once a row.
+    work.strided = work.strided || innermost_strided(type.shape, operands[i]);
+  }
+  return work;
+}
+
+SplitWork copy_work(const Type& type, const Layout& source) {
+  SplitWork work;
+  work.kind = KernelWork::Kind::copy;
+  work.shape = type.shape;
+  work.result_bytes = static_cast<int64_t>(byte_size(type.dtype));
+  work.operands.push_back({work.result_bytes, varying(type.shape, source, type.shape)});
+  work.strided = innermost_strided(type.shape, source);
+  return work;
+}
+
+Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& plan) {
+  if (work.shape.elements() == 0) return {};
+  const int rank = work.shape.rank();
+  const auto axis = static_cast<int>(plan.axis);
+  const int64_t extent = rank == 0 ? 1 : work.shape[axis];
+  const int64_t part = ceil_div(extent, plan.parts);
+  const auto used = static_cast<double>(ceil_div(extent, part));
+
+  // The first part, a box: rows of contiguous elements.
+  KernelWork run;
+  run.kind = work.kind;
+  for (int i = 0; i < rank; ++i) (i < axis ? run.m : run.n) *= i == axis ? part : work.shape[i];
+  run.block_n = machine.vector_lanes;
+  run.expression_nodes = work.expression_nodes;
+  run.written_bytes = run.m * run.n * work.result_bytes;
+  run.strided = work.strided;
+  double bytes = static_cast<double>(work.shape.elements()) * static_cast<double>(work.result_bytes);
+  double distinct = bytes;
+  for (const SplitWork::Operand& operand : work.operands) {
+    int64_t read = operand.element_bytes;
+    double all = static_cast<double>(operand.element_bytes);
+    for (int i = 0; i < rank; ++i) {
+      read *= i == axis ? std::min(operand.varies[i], part) : operand.varies[i];
+      all *= static_cast<double>(operand.varies[i]);
+    }
+    const bool each_part = rank == 0 || operand.varies[axis] == 1;
+    run.read_bytes += read;
+    bytes += each_part ? all * used : all;
+    distinct += all;
+  }
+  SuperstepWork superstep;
+  superstep.tiles.push_back(kernel_cost(machine, run));
+  superstep.bytes = bytes;
+  superstep.distinct_bytes = distinct;
+  return superstep_cost(machine, superstep);
+}
+
+}  // namespace low

@@ -1,0 +1,50 @@
+// Cost of one operation's decision: what the low stage will run for it, as work for kernel_cost and superstep_cost.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "compiler/search/layout.h"
+#include "compiler/search/search.h"
+#include "compiler/search/space.h"
+
+namespace low {
+
+// What a matmul's cost depends on, apart from its plan.
+struct MatmulWork {
+  struct Extra {                               // an operand of the epilogue
+    bool batch = false, m = false, n = false;  // the axes it varies along
+    int64_t element_bytes = 0;
+  };
+  MatmulShape shape;
+  DType a = DType::f32, b = DType::f32;
+  int64_t result_bytes = 4;  // of an element
+  int64_t expression_nodes = 0;
+  std::vector<Extra> extras;
+  bool strided = false;
+};
+// `operands` are the operands' layouts, in order.
+MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
+// One superstep: each tile runs its part's blocks, one kernel run each.
+Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
+
+// What the cost of a pointwise operation or a copy depends on, apart from its split.
+struct SplitWork {
+  struct Operand {
+    int64_t element_bytes = 0;
+    Shape varies;  // for each axis of the result: its extent, or 1 where the operand stays the same
+  };
+  KernelWork::Kind kind = KernelWork::Kind::pointwise;
+  Shape shape;
+  int64_t result_bytes = 4;  // of an element
+  int64_t expression_nodes = 0;
+  std::vector<Operand> operands;
+  bool strided = false;
+};
+SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
+// Copies a value of this type and layout to row-major order.
+SplitWork copy_work(const Type& type, const Layout& source);
+// One superstep with one kernel run for each part; nothing at all for a result without elements.
+Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& plan);
+
+}  // namespace low

@@ -1,0 +1,202 @@
+#include "compiler/search/space.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+namespace low {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+int64_t round_up(int64_t a, int64_t step) { return ceil_div(a, step) * step; }
+
+uint64_t accumulator_size(DType a, DType b) { return std::max(byte_size(a), byte_size(b)) > 4 ? 8 : 4; }
+
+struct Grid {
+  uint32_t batch, m, n;
+  uint64_t product() const { return uint64_t{batch} * m * n; }
+};
+
+// Grids within the tiles, those that use most tiles first.
+std::vector<Grid> grids(const Machine& machine, const MatmulShape& shape) {
+  const std::vector<uint32_t> batch_splits = splits(shape.batch, machine.tiles);
+  const std::vector<uint32_t> m_splits = splits(shape.m, machine.tiles);
+  const std::vector<uint32_t> n_splits = splits(shape.n, machine.tiles);
+  uint64_t most = 0;
+  std::vector<Grid> result;
+  // Two rounds: grids that leave most of the usable tiles idle are not worth a place in the budget.
+  for (const bool collect : {false, true}) {
+    for (const uint32_t batch : batch_splits) {
+      for (const uint32_t m : m_splits) {
+        if (uint64_t{batch} * m > machine.tiles) break;
+        for (const uint32_t n : n_splits) {
+          const Grid grid{batch, m, n};
+          if (grid.product() > machine.tiles) break;
+          if (!collect) {
+            most = std::max(most, grid.product());
+          } else if (grid.product() * 4 >= most) {
+            result.push_back(grid);
+          }
+        }
+      }
+    }
+  }
+  std::ranges::sort(result, [](const Grid& left, const Grid& right) {
+    if (left.product() != right.product()) return left.product() > right.product();
+    return std::tie(left.batch, left.m, left.n) < std::tie(right.batch, right.m, right.n);
+  });
+  return result;
+}
+
+// Sizes of the blocks that cut a part of `part` into as few pieces as `limit` allows, and into one more: equal pieces, rounded up to
+// the register block.
+std::vector<int64_t> blocks(int64_t part, int64_t step, int64_t limit) {
+  if (part <= 1) return {1};
+  const int64_t largest = limit / step * step;
+  const int64_t fewest = ceil_div(part, largest);
+  std::vector<int64_t> result;
+  for (int64_t count = fewest; count <= fewest + 1; ++count) {
+    const int64_t block = std::min(round_up(ceil_div(part, count), step), part);
+    if (result.empty() || result.back() != block) result.push_back(block);
+  }
+  return result;
+}
+
+// The deepest staging of up to 128 bytes that fits the scratch memory; 0 when none does.
+int64_t staging_depth(const Machine& machine, MatmulPlan plan, int64_t k, DType a, DType b) {
+  // A packed kernel goes through k in slices whose rows stay in the closest cache.
+  int64_t depth = machine.packed_gemm ? 256 : 128 / static_cast<int64_t>(std::max(byte_size(a), byte_size(b)));
+  for (; depth > 0; depth /= 2) {
+    plan.block_k = std::max<int64_t>(std::min(depth, k), 1);
+    if (!block_violation(machine, plan, a, b)) return plan.block_k;
+  }
+  return 0;
+}
+
+}  // namespace
+
+MatmulShape matmul_shape(const Graph& graph, const Op& op) {
+  const Shape& result = graph.type(graph.result(op)).shape;
+  const Shape& a = graph.type(graph.operands(op)[0]).shape;
+  const int rank = result.rank();
+  LOW_CHECK(rank >= 2 && a.rank() >= 2);
+  MatmulShape shape;
+  for (int axis = 0; axis + 2 < rank; ++axis) shape.batch *= result[axis];
+  shape.m = result[rank - 2];
+  shape.n = result[rank - 1];
+  shape.k = a[std::get<Matmul>(op.attributes).transpose_a ? a.rank() - 2 : a.rank() - 1];
+  return shape;
+}
+
+std::vector<uint32_t> splits(int64_t extent, uint32_t limit, double waste) {
+  std::vector<uint32_t> result;
+  const int64_t most = std::min<int64_t>(extent, limit);
+  for (int64_t parts = 1; parts <= most; ++parts) {
+    const int64_t part = ceil_div(extent, parts);
+    if (ceil_div(extent, part) != parts) continue;  // some parts would be empty
+    const auto total = static_cast<double>(part) * static_cast<double>(parts);
+    if (total - static_cast<double>(extent) > waste * total && limit % parts != 0) continue;
+    result.push_back(static_cast<uint32_t>(parts));
+  }
+  if (result.empty()) result.push_back(1);
+  return result;
+}
+
+std::optional<std::string> block_violation(const Machine& machine, const MatmulPlan& plan, DType a, DType b) {
+  if (plan.block_m < 1 || plan.block_m > machine.block_m_max || plan.block_n < 1 ||
+      plan.block_n > machine.block_n_max) {
+    return fmt::format("a block of {} x {} where {} allows 1 to {} x 1 to {}", plan.block_m, plan.block_n, machine.name,
+                       machine.block_m_max, machine.block_n_max);
+  }
+  constexpr int64_t deepest = 65536;
+  if (plan.block_k < 1 || plan.block_k > deepest) {
+    return fmt::format("a block depth of {}; expected is 1 to {}", plan.block_k, deepest);
+  }
+  const auto m = static_cast<uint64_t>(round_up(plan.block_m, machine.block_m_step));
+  const auto n = static_cast<uint64_t>(round_up(plan.block_n, machine.block_n_step));
+  const uint64_t accumulators = m * n * accumulator_size(a, b);
+  if (machine.accumulator_bytes != 0 && accumulators > machine.accumulator_bytes) {
+    return fmt::format("a block of {} x {} needs {} bytes of accumulators; {} has {}", plan.block_m, plan.block_n,
+                       accumulators, machine.name, machine.accumulator_bytes);
+  }
+  if (machine.packed_gemm) return std::nullopt;
+  const uint64_t staged = (m * byte_size(a) + n * byte_size(b)) * static_cast<uint64_t>(plan.block_k) * 2;
+  if (staged > machine.scratch_bytes) {
+    return fmt::format("a block of {} x {} x {} stages {} bytes twice over; {} has {} bytes of scratch", plan.block_m,
+                       plan.block_n, plan.block_k, staged / 2, machine.name, machine.scratch_bytes);
+  }
+  return std::nullopt;
+}
+
+std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b,
+                                     int64_t limit) {
+  std::vector<MatmulPlan> result;
+  const auto full = [&] { return static_cast<int64_t>(result.size()) >= limit; };
+  for (const Grid& grid : grids(machine, shape)) {
+    // Further dimensions of the space, as they become available: partial sums over k, and gathered operands.
+    for (const uint32_t grid_k : {1u}) {
+      for (const Delivery delivery : {Delivery::direct}) {
+        MatmulPlan plan{.grid_batch = grid.batch, .grid_m = grid.m, .grid_n = grid.n, .grid_k = grid_k};
+        plan.a = delivery;
+        plan.b = delivery;
+        for (const int64_t block_m : blocks(ceil_div(shape.m, grid.m), machine.block_m_step, machine.block_m_max)) {
+          for (const int64_t block_n : blocks(ceil_div(shape.n, grid.n), machine.block_n_step, machine.block_n_max)) {
+            plan.block_m = block_m;
+            plan.block_n = block_n;
+            plan.block_k = staging_depth(machine, plan, shape.k, a, b);
+            // Too large for scratch or accumulators: shrink the longer side until it fits.
+            while (plan.block_k == 0 && std::max(plan.block_m, plan.block_n) > 1) {
+              int64_t& longer = plan.block_m >= plan.block_n ? plan.block_m : plan.block_n;
+              const int64_t step = &longer == &plan.block_m ? machine.block_m_step : machine.block_n_step;
+              longer = longer <= step ? longer / 2 : ceil_div(longer, step) / 2 * step;
+              plan.block_k = staging_depth(machine, plan, shape.k, a, b);
+            }
+            if (plan.block_k == 0) continue;
+            if (full()) return result;
+            if (result.empty() || !(result.back() == plan)) result.push_back(plan);
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit) {
+  if (shape.rank() == 0 || shape.elements() == 0) return {SplitPlan{}};
+  std::vector<SplitPlan> result;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    std::vector<uint32_t> parts = splits(shape[axis], machine.tiles);
+    std::ranges::reverse(parts);  // a budget cuts off the least parallel ones
+    for (const uint32_t part : parts) {
+      if (part == 1 && axis > 0) continue;  // the same as one part along axis 0
+      if (static_cast<int64_t>(result.size()) >= limit) return result;
+      result.push_back({static_cast<uint32_t>(axis), part});
+    }
+  }
+  return result;
+}
+
+bool is_movement(const Op& op) {
+  return std::holds_alternative<Reshape>(op.attributes) || std::holds_alternative<Transpose>(op.attributes) ||
+         std::holds_alternative<Slice>(op.attributes) || std::holds_alternative<Expand>(op.attributes);
+}
+
+std::optional<Layout> view_layout(const Graph& graph, const Op& op, const Layout& operand) {
+  const Shape& from = graph.type(graph.operands(op)[0]).shape;
+  const Shape& to = graph.type(graph.result(op)).shape;
+  if (const auto* transpose = std::get_if<Transpose>(&op.attributes))
+    return transposed(operand, transpose->permutation);
+  if (const auto* slice = std::get_if<Slice>(&op.attributes)) return sliced(operand, slice->start, slice->step);
+  if (std::holds_alternative<Expand>(op.attributes)) return expanded(operand, from, to);
+  if (std::holds_alternative<Reshape>(op.attributes)) return reshaped(operand, from, to);
+  return std::nullopt;
+}
+
+bool needs_row_major(const Op& op, uint32_t operand) {
+  const auto* repeat = std::get_if<Repeat>(&op.attributes);
+  return repeat != nullptr && operand >= repeat->carried;
+}
+
+}  // namespace low

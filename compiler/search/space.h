@@ -1,0 +1,43 @@
+// Space: which decisions there are for one operation on one machine, in a fixed order of enumeration, and which values may stay
+// views. Shared by the search and by verify().
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "compiler/search/layout.h"
+#include "compiler/search/plan.h"
+
+namespace low {
+
+// Axes of a matmul's result with the batch dimensions flattened, and k.
+struct MatmulShape {
+  int64_t batch = 1, m = 1, n = 1, k = 1;
+};
+MatmulShape matmul_shape(const Graph& graph, const Op& op);
+
+// Numbers of parts, from 1 to min(limit, extent), that leave no part empty: for each size of a part the smallest number that
+// reaches it, so primes and odd sizes have as many choices as powers of two. Splits whose last part leaves more than `waste`
+// of the parts' total size idle are left out, unless they divide the limit. At least {1}.
+std::vector<uint32_t> splits(int64_t extent, uint32_t limit, double waste = 0.25);
+
+// At most `limit` candidates, grids that use many tiles first.
+std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b, int64_t limit);
+// The whole block, its staging and its accumulators have to fit: what is wrong with it, or nothing.
+std::optional<std::string> block_violation(const Machine& machine, const MatmulPlan& plan, DType a, DType b);
+
+// At most `limit` ways to cut a result of this shape; {axis 0, parts 1} alone for rank 0 and for nothing.
+std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit);
+
+// reshape, transpose, slice, expand.
+bool is_movement(const Op& op);
+// Where the result of movement `op` lies if it stays a view of an operand of this layout; nothing when it cannot.
+std::optional<Layout> view_layout(const Graph& graph, const Op& op, const Layout& operand);
+
+// Repeat reads invariant and iterated operands in row-major order: whether this operand of `op` has to lie so.
+bool needs_row_major(const Op& op, uint32_t operand);
+
+// Repeats may be nested this deep, as deep as a program's loops.
+inline constexpr int max_repeat_depth = 8;
+
+}  // namespace low

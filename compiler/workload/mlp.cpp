@@ -1,0 +1,302 @@
+#include "compiler/workload/mlp.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "onnx.pb.h"
+#include "runtime/tensor/dtype.h"
+
+namespace low {
+namespace {
+
+constexpr int opset = 20;  // the first with Gelu
+constexpr int ir_version = 9;
+
+// --- Numbers -----------------------------------------------------------------------------------------------------------------
+// Everything is integer arithmetic, +, *, / and sqrt, which IEEE 754 defines to the last bit: no libm.
+
+// What a random sequence is for; with the block's index, its seed.
+enum class Stream : uint64_t { weight_1 = 1, channel_1, bias_1, weight_2, channel_2, bias_2 };
+
+// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// The i-th number of a stream depends on nothing but (stream, block, i).
+class Random {
+ public:
+  Random(Stream stream, int block) : seed_(mix(static_cast<uint64_t>(stream) << 32 | static_cast<uint32_t>(block))) {}
+  // The sum of eight random bytes: 0 to 2040, nearly normal.
+  uint32_t byte_sum(int64_t i) const {
+    uint64_t bits = mix(seed_ + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15);
+    bits = (bits & 0x00ff00ff00ff00ff) + ((bits >> 8) & 0x00ff00ff00ff00ff);
+    bits = (bits & 0x0000ffff0000ffff) + ((bits >> 16) & 0x0000ffff0000ffff);
+    return static_cast<uint32_t>(bits) + static_cast<uint32_t>(bits >> 32);
+  }
+
+ private:
+  uint64_t seed_;
+};
+
+constexpr uint32_t byte_sums = 8 * 255 + 1;
+
+// A byte sum as a number of mean 0 and variance 1: the variance of one byte is (256^2 - 1) / 12.
+double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 127.5) / std::sqrt(8 * 65535.0 / 12); }
+
+// FP8 weights hold the normal number times this: at most 4.9 * 64 = 313 of 448.
+constexpr double weight_unit = 64;
+
+struct Gains {
+  double first;
+  double second;
+  double input_rms;
+};
+
+// With these, a hidden layer has a deviation of 2, its GELU an RMS of 1.4, and the output an RMS of 5.6.
+Gains gains(int block) { return block == 0 ? Gains{2, 4, 1} : Gains{0.36, 4, 5.6}; }
+
+// Activation scales. 448 of them are more than 6 standard deviations; not powers of two, and different in each block.
+float input_scale(int block) { return static_cast<float>(gains(block).input_rms * 0.0147 * (1 + 0.03125 * block)); }
+float hidden_scale(int block) { return static_cast<float>(0.0291 * (1 + 0.0625 * block)); }
+
+// --- Tensors -----------------------------------------------------------------------------------------------------------------
+
+struct Linear {
+  Stream weight, channel, bias;
+  int64_t inputs, outputs;
+  double gain;
+};
+
+Linear first(const Mlp& mlp, int block) {
+  return {Stream::weight_1, Stream::channel_1, Stream::bias_1, mlp.width, mlp.hidden, gains(block).first};
+}
+Linear second(const Mlp& mlp, int block) {
+  return {Stream::weight_2, Stream::channel_2, Stream::bias_2, mlp.hidden, mlp.width, gains(block).second};
+}
+
+void append_float(std::string& raw, float value) {
+  std::array<char, sizeof value> bytes{};
+  std::memcpy(bytes.data(), &value, sizeof value);
+  raw.append(bytes.data(), bytes.size());
+}
+
+// What weights of output channel `n` are multiplied with: channels differ by up to 25 percent.
+double channel_deviation(const Linear& linear, int block, int64_t n) {
+  const double factor = 1 + 0.0625 * normal(Random(linear.channel, block).byte_sum(n));
+  return factor * linear.gain / std::sqrt(static_cast<double>(linear.inputs));
+}
+
+// [inputs, outputs], row-major.
+void append_weight(std::string& raw, const Linear& linear, int block, bool fp8) {
+  const Random random(linear.weight, block);
+  const int64_t count = linear.inputs * linear.outputs;
+  if (fp8) {
+    std::array<char, byte_sums> codes{};
+    for (uint32_t i = 0; i < byte_sums; ++i) {
+      codes[i] = static_cast<char>(encode(DType::f8e4m3fn, weight_unit * normal(i), Overflow::saturate));
+    }
+    const size_t begin = raw.size();
+    raw.resize(begin + static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) raw[begin + static_cast<size_t>(i)] = codes[random.byte_sum(i)];
+    return;
+  }
+  std::vector<double> deviation;
+  for (int64_t n = 0; n < linear.outputs; ++n) deviation.push_back(channel_deviation(linear, block, n));
+  for (int64_t k = 0; k < linear.inputs; ++k) {
+    for (int64_t n = 0; n < linear.outputs; ++n) {
+      append_float(
+          raw, static_cast<float>(normal(random.byte_sum(k * linear.outputs + n)) * deviation[static_cast<size_t>(n)]));
+    }
+  }
+}
+
+void append_scale(std::string& raw, const Linear& linear, int block) {
+  for (int64_t n = 0; n < linear.outputs; ++n) {
+    append_float(raw, static_cast<float>(channel_deviation(linear, block, n) / weight_unit));
+  }
+}
+
+void append_bias(std::string& raw, const Linear& linear, int block) {
+  const Random random(linear.bias, block);
+  for (int64_t n = 0; n < linear.outputs; ++n) {
+    append_float(raw, static_cast<float>(0.5 * normal(random.byte_sum(n))));
+  }
+}
+
+// --- The model ---------------------------------------------------------------------------------------------------------------
+
+onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& name, const char* op,
+                          std::initializer_list<std::string> inputs, const std::string& output) {
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_name(name);
+  node.set_op_type(op);
+  for (const std::string& input : inputs) node.add_input(input);
+  node.add_output(output);
+  return node;
+}
+
+onnx::AttributeProto& add_attribute(onnx::NodeProto& node, const char* name, onnx::AttributeProto::AttributeType type) {
+  onnx::AttributeProto& attribute = *node.add_attribute();
+  attribute.set_name(name);
+  attribute.set_type(type);
+  return attribute;
+}
+
+void set_type(onnx::ValueInfoProto& info, const std::string& name, int data_type, std::span<const int64_t> shape) {
+  info.set_name(name);
+  auto& tensor = *info.mutable_type()->mutable_tensor_type();
+  tensor.set_elem_type(data_type);
+  tensor.mutable_shape();
+  for (const int64_t extent : shape) tensor.mutable_shape()->add_dim()->set_dim_value(extent);
+}
+
+// A weight, scale or bias of a block.
+struct Parameter {
+  std::string name;
+  int data_type;
+  std::vector<int64_t> shape;
+};
+
+std::vector<Parameter> parameters(const Mlp& mlp) {
+  const int data = onnx::TensorProto::FLOAT;
+  const int weight = mlp.fp8 ? onnx::TensorProto::FLOAT8E4M3FN : onnx::TensorProto::FLOAT;
+  std::vector<Parameter> list;
+  list.push_back({"w1", weight, {mlp.width, mlp.hidden}});
+  if (mlp.fp8) list.push_back({"w1_scale", data, {mlp.hidden}});
+  list.push_back({"b1", data, {mlp.hidden}});
+  list.push_back({"w2", weight, {mlp.hidden, mlp.width}});
+  if (mlp.fp8) list.push_back({"w2_scale", data, {mlp.width}});
+  list.push_back({"b2", data, {mlp.width}});
+  if (mlp.fp8) {
+    list.push_back({"x_scale", data, {}});
+    list.push_back({"h_scale", data, {}});
+  }
+  return list;
+}
+
+void append_parameter(std::string& raw, const Mlp& mlp, std::string_view name, int block) {
+  if (name == "w1") append_weight(raw, first(mlp, block), block, mlp.fp8);
+  if (name == "w1_scale") append_scale(raw, first(mlp, block), block);
+  if (name == "b1") append_bias(raw, first(mlp, block), block);
+  if (name == "w2") append_weight(raw, second(mlp, block), block, mlp.fp8);
+  if (name == "w2_scale") append_scale(raw, second(mlp, block), block);
+  if (name == "b2") append_bias(raw, second(mlp, block), block);
+  if (name == "x_scale") append_float(raw, input_scale(block));
+  if (name == "h_scale") append_float(raw, hidden_scale(block));
+}
+
+// One initializer with the parameter of blocks first … first + blocks - 1, stacked along a new first axis if `stacked`.
+void add_initializer(onnx::GraphProto& graph, const Mlp& mlp, const Parameter& parameter, const std::string& name,
+                     int first_block, int blocks, bool stacked) {
+  onnx::TensorProto& tensor = *graph.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(parameter.data_type);
+  if (stacked) tensor.add_dims(blocks);
+  for (const int64_t extent : parameter.shape) tensor.add_dims(extent);
+  std::string& raw = *tensor.mutable_raw_data();
+  for (int block = first_block; block < first_block + blocks; ++block)
+    append_parameter(raw, mlp, parameter.name, block);
+}
+
+// The nodes of one block; the names of its parameters and inner values end in `suffix`.
+void add_block(onnx::GraphProto& graph, const Mlp& mlp, const std::string& input, const std::string& output,
+               const std::string& suffix) {
+  const auto named = [&](std::string_view name) { return std::string(name) + suffix; };
+  // x through FP8, if the model has it.
+  const auto activation = [&](const std::string& x, const std::string& name) {
+    if (!mlp.fp8) return x;
+    const std::string scale = named(name + "_scale");
+    add_node(graph, named(name + "_quantize"), "QuantizeLinear", {x, scale, "zero"}, named(name + "_q"));
+    add_node(graph, named(name + "_dequantize"), "DequantizeLinear", {named(name + "_q"), scale, "zero"},
+             named(name + "_dq"));
+    return named(name + "_dq");
+  };
+  const auto weight = [&](const std::string& name) {
+    if (!mlp.fp8) return named(name);
+    onnx::NodeProto& node = add_node(graph, named(name + "_dequantize"), "DequantizeLinear",
+                                     {named(name), named(name + "_scale")}, named(name + "_dq"));
+    add_attribute(node, "axis", onnx::AttributeProto::INT).set_i(1);
+    return named(name + "_dq");
+  };
+  add_node(graph, named("linear_1"), "MatMul", {activation(input, "x"), weight("w1")}, named("h_linear"));
+  add_node(graph, named("add_1"), "Add", {named("h_linear"), named("b1")}, named("h_biased"));
+  onnx::NodeProto& gelu = add_node(graph, named("gelu"), "Gelu", {named("h_biased")}, named("h"));
+  add_attribute(gelu, "approximate", onnx::AttributeProto::STRING).set_s("tanh");
+  add_node(graph, named("linear_2"), "MatMul", {activation(named("h"), "h"), weight("w2")}, named("y_linear"));
+  add_node(graph, named("add_2"), "Add", {named("y_linear"), named("b2")}, output);
+}
+
+void add_scan(onnx::GraphProto& graph, const Mlp& mlp) {
+  const int64_t state[] = {mlp.batch, mlp.tokens, mlp.width};
+  onnx::NodeProto& scan = add_node(graph, "blocks", "Scan", {"x"}, "y");
+  onnx::GraphProto body;
+  body.set_name("block");
+  set_type(*body.add_input(), "block_x", onnx::TensorProto::FLOAT, state);
+  const std::vector<Parameter> list = parameters(mlp);
+  for (const Parameter& parameter : list) {
+    scan.add_input(parameter.name + "_all");
+    set_type(*body.add_input(), parameter.name, parameter.data_type, parameter.shape);
+    add_initializer(graph, mlp, parameter, parameter.name + "_all", 0, mlp.blocks, true);
+  }
+  add_block(body, mlp, "block_x", "block_y", "");
+  set_type(*body.add_output(), "block_y", onnx::TensorProto::FLOAT, state);
+  *add_attribute(scan, "body", onnx::AttributeProto::GRAPH).mutable_g() = std::move(body);
+  add_attribute(scan, "num_scan_inputs", onnx::AttributeProto::INT).set_i(static_cast<int64_t>(list.size()));
+}
+
+void add_unrolled(onnx::GraphProto& graph, const Mlp& mlp) {
+  std::string value = "x";
+  for (int block = 0; block < mlp.blocks; ++block) {
+    const std::string suffix = mlp.blocks == 1 ? "" : fmt::format("_{}", block);
+    for (const Parameter& parameter : parameters(mlp)) {
+      add_initializer(graph, mlp, parameter, parameter.name + suffix, block, 1, false);
+    }
+    const std::string output = block + 1 == mlp.blocks ? "y" : fmt::format("y_{}", block);
+    add_block(graph, mlp, value, output, suffix);
+    value = output;
+  }
+  if (mlp.blocks == 0) add_node(graph, "none", "Identity", {"x"}, "y");
+}
+
+}  // namespace
+
+int64_t weight_bytes(const Mlp& mlp) {
+  const int64_t weights = 2 * mlp.width * mlp.hidden * (mlp.fp8 ? 1 : 4);
+  const int64_t rest = 2 * 4 * (mlp.width + mlp.hidden) + 2 * 4;  // scales and biases
+  return mlp.blocks * (weights + rest);
+}
+
+std::string make_mlp(const Mlp& mlp) {
+  onnx::ModelProto model;
+  model.set_ir_version(ir_version);
+  model.set_producer_name("low");
+  model.add_opset_import()->set_version(opset);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("mlp");
+  const int64_t shape[] = {mlp.batch, mlp.tokens, mlp.width};
+  set_type(*graph.add_input(), "x", onnx::TensorProto::FLOAT, shape);
+  set_type(*graph.add_output(), "y", onnx::TensorProto::FLOAT, shape);
+  if (mlp.fp8) {  // the zero point that says what QuantizeLinear makes
+    onnx::TensorProto& zero = *graph.add_initializer();
+    zero.set_name("zero");
+    zero.set_data_type(onnx::TensorProto::FLOAT8E4M3FN);
+    zero.set_raw_data(std::string(1, '\0'));
+  }
+  if (mlp.scan) {
+    add_scan(graph, mlp);
+  } else {
+    add_unrolled(graph, mlp);
+  }
+  return model.SerializeAsString();
+}
+
+}  // namespace low

@@ -1,0 +1,65 @@
+#include "compiler/workload/workload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/workload/mlp.h"
+
+namespace low {
+namespace {
+
+struct NamedMlp {
+  std::string_view name;
+  Mlp mlp;
+};
+
+// SigLIP so400m's MLP has 729 tokens of width 1152 and a hidden layer of 4304. The tiny ones keep its odd sizes.
+constexpr NamedMlp mlps[] = {
+    {"mlp-b1", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304}},
+    {"mlp-b1-f32", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false}},
+    {"mlp-b2-repeat3", {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .blocks = 3, .scan = true}},
+    {"mlp-b2-repeat3-f32",
+     {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false, .blocks = 3, .scan = true}},
+    {"tiny-mlp-b1", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40}},
+    {"tiny-mlp-b2-repeat3", {.batch = 2, .tokens = 9, .width = 24, .hidden = 40, .blocks = 3, .scan = true}},
+    {"tiny-mlp-f32", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .fp8 = false}},
+};
+
+// Below protobuf's limit of 2 GiB by more than the nodes of a block.
+constexpr int64_t most_bytes = 2'000'000'000;
+constexpr int64_t most_blocks = 10'000;
+
+}  // namespace
+
+Result<std::string> make_workload(std::string_view name, const WorkloadOptions& options) {
+  for (const NamedMlp& known : mlps) {
+    if (known.name != name) continue;
+    Mlp mlp = known.mlp;
+    if (options.repeat && options.unrolled) {
+      return fail(ErrorKind::usage, "a workload is either repeated or unrolled, not both");
+    }
+    if (options.repeat || options.unrolled) {
+      mlp.scan = options.repeat.has_value();
+      mlp.blocks = options.repeat ? *options.repeat : *options.unrolled;
+    }
+    Mlp block = mlp;
+    block.blocks = 1;
+    const int64_t most = std::min(most_blocks, most_bytes / weight_bytes(block));
+    if (mlp.blocks < 0 || mlp.blocks > most) {
+      return fail(ErrorKind::usage,
+                  fmt::format("{} blocks of {} are not possible, 0 to {} are", mlp.blocks, name, most));
+    }
+    return make_mlp(mlp);
+  }
+  return fail(ErrorKind::usage,
+              fmt::format("there is no workload \"{}\"; there are {}", name, fmt::join(workload_names(), ", ")));
+}
+
+std::vector<std::string> workload_names() {
+  std::vector<std::string> names;
+  for (const NamedMlp& known : mlps) names.emplace_back(known.name);
+  return names;
+}
+
+}  // namespace low

@@ -1,0 +1,229 @@
+// The command line as users see it: exit codes, one sentence on stderr, files.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "hwtests/negative_controls.h"
+#include "onnx.pb.h"
+#include "runtime/tensor/tensor_file.h"
+
+namespace low {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string slurp(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void spill(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+class Lowc : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "lowc_test.XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Runs in `folder_`; `prefix` goes before the command (environment, cd).
+  Outcome lowc(const std::string& arguments, const std::string& prefix = "") {
+    const std::string command = "cd " + folder_.string() + " && " + prefix + " " LOWC " " + arguments + " >" + (folder_ / "out").string() +
+                                " 2>" + (folder_ / "err").string();
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder_ / "out"), slurp(folder_ / "err")};
+  }
+
+  void expect_refusal(const std::string& arguments, int code, const std::vector<std::string>& words) {
+    const Outcome outcome = lowc(arguments);
+    EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << arguments << "\n" << outcome.err;
+    for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
+  }
+
+  fs::path folder_;
+};
+
+// y = Op(x), x: f32 of the given dimensions (a name is symbolic).
+std::string one_node_model(const std::string& op, const std::vector<std::string>& dims) {
+  onnx::ModelProto model;
+  model.set_ir_version(9);
+  model.add_opset_import()->set_version(20);
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.set_name("test");
+  onnx::NodeProto& node = *graph.add_node();
+  node.set_name("the_node");
+  node.set_op_type(op);
+  node.add_input("x");
+  node.add_output("y");
+  onnx::ValueInfoProto& x = *graph.add_input();
+  x.set_name("x");
+  x.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  auto& shape = *x.mutable_type()->mutable_tensor_type()->mutable_shape();
+  for (const std::string& dim : dims) {
+    if (std::isdigit(static_cast<unsigned char>(dim[0])) != 0) {
+      shape.add_dim()->set_dim_value(std::stoll(dim));
+    } else {
+      shape.add_dim()->set_dim_param(dim);
+    }
+  }
+  onnx::ValueInfoProto& y = *graph.add_output();
+  y.set_name("y");
+  y.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  return model.SerializeAsString();
+}
+
+TEST_F(Lowc, VerifiesTheTinyWorkloadsOnTheHostAndInTheInterpreter) {
+  for (const std::string name : {"tiny-mlp-b1", "tiny-mlp-b2-repeat3"}) {
+    ASSERT_EQ(lowc("workload " + name + " -o t.onnx").code, 0);
+    const Outcome host = lowc("verify t.onnx");
+    EXPECT_EQ(host.code, 0) << host.out << host.err;
+    EXPECT_NE(host.out.find("PASS"), std::string::npos) << host.out;
+    for (const std::string machine : {"host", "mi300x"}) {
+      const Outcome interpreted = lowc("verify t.onnx --interpret --machine " + machine);
+      EXPECT_EQ(interpreted.code, 0) << interpreted.out << interpreted.err;
+    }
+  }
+}
+
+TEST_F(Lowc, VerifyFailsForEachNegativeControl) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  const auto model = read_file((folder_ / "t.onnx").string());
+  ASSERT_TRUE(model.has_value());
+  const auto controls = make_negative_controls(*model);
+  ASSERT_TRUE(controls.has_value()) << controls.error().message;
+  EXPECT_EQ(controls->size(), 4u);
+  for (const NegativeControl& control : *controls) {
+    spill(folder_ / "wrong.onnx", control.model);
+    ASSERT_EQ(lowc("compile wrong.onnx -o wrong.low").code, 0) << control.name;
+    const Outcome outcome = lowc("verify t.onnx --package wrong.low");
+    EXPECT_EQ(outcome.code, 1) << control.name << "\n" << outcome.out << outcome.err;
+    EXPECT_NE(outcome.out.find("FAIL"), std::string::npos) << control.name << "\n" << outcome.out;
+  }
+  // The control of the controls.
+  ASSERT_EQ(lowc("compile t.onnx -o right.low").code, 0);
+  EXPECT_EQ(lowc("verify t.onnx --package right.low").code, 0);
+}
+
+TEST_F(Lowc, RefusesAPackageWithOneByteFlipped) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
+  const std::string good = slurp(folder_ / "a.low");
+  ASSERT_GT(good.size(), 1000u);
+  for (const size_t at : {size_t{0}, size_t{100}, good.size() / 2, good.size() - 100, good.size() - 1}) {
+    std::string bad = good;
+    bad[at] = static_cast<char>(bad[at] ^ 0x10);
+    spill(folder_ / "bad.low", bad);
+    expect_refusal("run bad.low --random", 3, {"bad.low"});
+  }
+  spill(folder_ / "bad.low", good.substr(0, good.size() / 2));
+  expect_refusal("run bad.low --random", 3, {"bad.low"});
+}
+
+TEST_F(Lowc, PackagesAreTheSameBytesEverywhere) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
+  fs::create_directories(folder_ / "elsewhere" / "home");
+  const Outcome other =
+      lowc("compile ../t.onnx -o ../b.low --threads 1", "cd elsewhere && HOME=$PWD/home TMPDIR=$PWD/home LC_ALL=tr_TR.UTF-8 TZ=Asia/Kathmandu");
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_TRUE(slurp(folder_ / "a.low") == slurp(folder_ / "b.low"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere" / "home")) << "compile left files behind";
+}
+
+TEST_F(Lowc, ReplaysAPrintedPlan) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  const Outcome plan = lowc("compile t.onnx --print plan");
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  spill(folder_ / "plan.txt", plan.out);
+  ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o b.low --plan plan.txt").code, 0);
+  EXPECT_TRUE(slurp(folder_ / "a.low") == slurp(folder_ / "b.low"));
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o u.onnx").code, 0);
+  expect_refusal("compile u.onnx -o c.low --plan plan.txt", 3, {"plan"});
+  EXPECT_FALSE(fs::exists(folder_ / "c.low"));
+}
+
+TEST_F(Lowc, RefusesBadModelsWithOneSentence) {
+  spill(folder_ / "foo.onnx", one_node_model("Foo", {"2"}));
+  spill(folder_ / "symbolic.onnx", one_node_model("Relu", {"batch", "3"}));
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  const std::string whole = slurp(folder_ / "t.onnx");
+  spill(folder_ / "cut.onnx", whole.substr(0, whole.size() / 2));
+  expect_refusal("compile /dev/null -o a.low", 3, {"/dev/null"});
+  expect_refusal("compile cut.onnx -o a.low", 3, {"cut.onnx"});
+  expect_refusal("compile missing.onnx -o a.low", 3, {"missing.onnx"});
+  expect_refusal("compile foo.onnx -o a.low", 4, {"foo.onnx", "the_node", "Foo", "20"});
+  expect_refusal("compile symbolic.onnx -o a.low", 2, {"symbolic.onnx", "batch", "--dim"});
+  EXPECT_FALSE(fs::exists(folder_ / "a.low"));
+  EXPECT_EQ(lowc("verify symbolic.onnx --dim batch=2").code, 0);
+}
+
+TEST_F(Lowc, RefusesWrongCommandLines) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  EXPECT_EQ(lowc("").code, 2);
+  EXPECT_EQ(lowc("frobnicate").code, 2);
+  EXPECT_EQ(lowc("compile").code, 2);
+  EXPECT_EQ(lowc("compile t.onnx --frob").code, 2);
+  EXPECT_EQ(lowc("--help").code, 0);
+  expect_refusal("compile t.onnx --print nonsense", 2, {"nonsense", "tiles"});
+  expect_refusal("compile t.onnx --machine nonsense", 2, {"nonsense", "mi300x"});
+  expect_refusal("compile t.onnx --target nonsense", 2, {"nonsense"});
+  expect_refusal("compile t.onnx --machine ipu21 -o a.low", 4, {"ipu21"});
+  expect_refusal("compile t.onnx --machine mi300x -o a.low", 4, {"gfx942"});
+  expect_refusal("run t.onnx", 2, {"\"x\"", "--random"});
+  expect_refusal("run t.onnx --random --device hip:0", 5, {"hip:0", "host"});
+  expect_refusal("run t.onnx --input z=z.npy", 2, {"\"z\"", "x"});
+  expect_refusal("workload nonsense -o n.onnx", 2, {"nonsense", "tiny-mlp-b1"});
+}
+
+TEST_F(Lowc, ReadsInputsAndWritesOutputs) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o t.low").code, 0);
+  const Outcome first = lowc("run t.low --random --seed 7 --output y=y.npy --output-dir all");
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_TRUE(slurp(folder_ / "y.npy") == slurp(folder_ / "all" / "y.npy"));
+  const auto y = parse_npy(std::as_bytes(std::span(slurp(folder_ / "y.npy"))), "y.npy");
+  ASSERT_TRUE(y.has_value()) << y.error().message;
+  // The output as an input of the same shape: another result.
+  const Outcome second = lowc("run t.low --input x=y.npy --output y=z.npy");
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_FALSE(slurp(folder_ / "y.npy") == slurp(folder_ / "z.npy"));
+  spill(folder_ / "short.bin", "1234");
+  expect_refusal("run t.low --input x=short.bin", 3, {"short.bin"});
+}
+
+TEST_F(Lowc, ReportsAsJsonAndText) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o t.low").code, 0);
+  for (const std::string command : {"inspect t.low --json", "bench t.low --runs 3 --json", "devices --json", "machines --json",
+                                    "compile t.onnx --json", "verify t.onnx --json", "run t.low --random --json"}) {
+    const Outcome outcome = lowc(command);
+    EXPECT_EQ(outcome.code, 0) << command << outcome.err;
+    EXPECT_TRUE(outcome.out.starts_with("{\"version\":1,")) << command << "\n" << outcome.out;
+  }
+  for (const std::string stage : {"import", "graph", "plan", "tiles", "cost", "placement", "schedule", "source", "program"}) {
+    const Outcome outcome = lowc("compile t.onnx --print " + stage);
+    EXPECT_EQ(outcome.code, 0) << stage << outcome.err;
+    EXPECT_GT(outcome.out.size(), 100u) << stage;
+  }
+  EXPECT_NE(lowc("compile t.onnx --explain").out.find("chosen"), std::string::npos);
+  EXPECT_NE(lowc("devices").out.find("host"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace low

@@ -1,0 +1,20 @@
+// Models that are wrong on purpose: each differs from a workload in one way that a judge has to see.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/error.h"
+
+namespace low {
+
+struct NegativeControl {
+  std::string name;   // "zeroed-output", "swapped-layers", "transposed-weight", "changed-weight"
+  std::string model;  // serialized ModelProto
+};
+
+// From an FP8 MLP workload with its blocks as a Scan (`lowc workload …mlp…`). ErrorKind::invalid for any other model.
+Result<std::vector<NegativeControl>> make_negative_controls(std::span<const std::byte> model);
+
+}  // namespace low

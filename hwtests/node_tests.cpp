@@ -1,0 +1,401 @@
+#include "hwtests/node_tests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "compiler/frontend/frontend.h"
+#include "onnx.pb.h"
+#include "reference/reference.h"
+#include "runtime/tensor/tensor_file.h"
+
+namespace low::node_tests {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Operators whose cases are in scope, sorted, and which of their inputs have to be known when compiling.
+struct Operator {
+  std::string_view name;
+  std::vector<int> constant_inputs = {};
+};
+const std::vector<Operator>& operators() {
+  static const std::vector<Operator> table = {
+      {"Abs"},
+      {"Add"},
+      {"And"},
+      {"Cast"},
+      {"CastLike"},
+      {"Ceil"},
+      {"Clip"},
+      {"Constant"},
+      {"ConstantOfShape", {0}},
+      {"Cos"},
+      {"DequantizeLinear"},
+      {"Div"},
+      {"Dropout", {1, 2}},
+      {"Equal"},
+      {"Erf"},
+      {"Exp"},
+      {"Expand", {1}},
+      {"Flatten"},
+      {"Floor"},
+      {"Gelu"},
+      {"Gemm"},
+      {"Greater"},
+      {"GreaterOrEqual"},
+      {"Identity"},
+      {"If", {0}},
+      {"IsNaN"},
+      {"Less"},
+      {"LessOrEqual"},
+      {"Log"},
+      {"Loop", {0, 1}},
+      {"MatMul"},
+      {"Max"},
+      {"Min"},
+      {"Mod"},
+      {"Mul"},
+      {"Neg"},
+      {"Not"},
+      {"Or"},
+      {"Pow"},
+      {"QuantizeLinear"},
+      {"Reciprocal"},
+      {"Relu"},
+      {"Reshape", {1}},
+      {"Round"},
+      {"Scan"},
+      {"Shape"},
+      {"Sigmoid"},
+      {"Sign"},
+      {"Sin"},
+      {"Size"},
+      {"Sqrt"},
+      {"Squeeze", {1}},
+      {"Sub"},
+      {"Tanh"},
+      {"Transpose"},
+      {"Unsqueeze", {1}},
+      {"Where"},
+      {"Xor"},
+  };
+  return table;
+}
+
+const Operator* find_operator(const onnx::NodeProto& node) {
+  if (!node.domain().empty() && node.domain() != "ai.onnx") return nullptr;
+  const auto found = std::ranges::find(operators(), node.op_type(), &Operator::name);
+  return found == operators().end() ? nullptr : &*found;
+}
+
+// ONNX's test models nest a few graphs deep.
+constexpr int max_depth = 8;
+
+template <typename Nodes>
+bool all_in_scope(const Nodes& nodes, const std::set<std::string>& functions, int depth = 0) {
+  if (depth > max_depth) return false;
+  for (const onnx::NodeProto& node : nodes) {
+    if (find_operator(node) == nullptr && !functions.contains(node.op_type())) return false;
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g() && !all_in_scope(attribute.g().node(), functions, depth + 1)) return false;
+    }
+  }
+  return true;
+}
+
+bool in_scope(const onnx::ModelProto& model) {
+  std::set<std::string> functions;
+  for (const onnx::FunctionProto& function : model.functions()) functions.insert(function.name());
+  for (const onnx::FunctionProto& function : model.functions()) {
+    if (!all_in_scope(function.node(), functions)) return false;
+  }
+  return all_in_scope(model.graph().node(), functions);
+}
+
+Result<onnx::ModelProto> read_model(const std::string& path) {
+  LOW_TRY(const AlignedBytes bytes, read_file(path));
+  onnx::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return fail(ErrorKind::invalid, path + " is not an ONNX model");
+  }
+  return model;
+}
+
+std::string data_path(const std::string& data_set, std::string_view kind, int index) {
+  return fmt::format("{}/{}_{}.pb", data_set, kind, index);
+}
+
+Result<Tensor> read_tensor_proto(const std::string& path) {
+  LOW_TRY(const AlignedBytes bytes, read_file(path));
+  LOW_TRY(NamedTensor named, parse_tensor_proto(bytes, fs::path(path).filename().string()));
+  return std::move(named.tensor);
+}
+
+// Names of graph inputs that a node needs as constants.
+std::set<std::string> inputs_needed_constant(const onnx::GraphProto& graph) {
+  std::set<std::string> names;
+  for (const onnx::NodeProto& node : graph.node()) {
+    const Operator* info = find_operator(node);
+    if (info == nullptr) continue;
+    for (const int i : info->constant_inputs) {
+      if (i < node.input_size() && !node.input(i).empty()) names.insert(node.input(i));
+    }
+  }
+  return names;
+}
+
+// A model's inputs in the order of its files.
+struct Bound {
+  onnx::ModelProto model;           // the needed inputs as initializers
+  std::vector<std::string> inputs;  // names of all inputs of the original
+};
+
+Result<Bound> bind_constants(const onnx::ModelProto& original, const std::string& data_set) {
+  Bound bound{.model = original};
+  const std::set<std::string> needed = inputs_needed_constant(original.graph());
+  onnx::GraphProto& graph = *bound.model.mutable_graph();
+  graph.clear_input();
+  for (int i = 0; i < original.graph().input_size(); ++i) {
+    const onnx::ValueInfoProto& input = original.graph().input(i);
+    bound.inputs.push_back(input.name());
+    if (!needed.contains(input.name()) || !input.type().has_tensor_type()) {
+      *graph.add_input() = input;
+      continue;
+    }
+    LOW_TRY(const AlignedBytes bytes, read_file(data_path(data_set, "input", i)));
+    onnx::TensorProto& tensor = *graph.add_initializer();
+    if (!tensor.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return fail(ErrorKind::invalid, fmt::format("input_{}.pb is not a tensor", i));
+    }
+    tensor.set_name(input.name());
+  }
+  return bound;
+}
+
+// Values for dimensions that the model leaves open, from the data.
+Result<FrontendOptions> options_for(const onnx::GraphProto& graph, const Bound& bound, const std::string& data_set) {
+  FrontendOptions options;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (!input.type().has_tensor_type()) continue;
+    const onnx::TypeProto::Tensor& type = input.type().tensor_type();
+    const bool is_open = !type.has_shape() || std::ranges::any_of(type.shape().dim(), [](const auto& dimension) {
+      return !dimension.has_dim_value();
+    });
+    if (!is_open) continue;
+    const auto index = std::ranges::find(bound.inputs, input.name()) - bound.inputs.begin();
+    LOW_TRY(const Tensor tensor, read_tensor_proto(data_path(data_set, "input", static_cast<int>(index))));
+    options.shapes.emplace(input.name(), tensor.shape());
+    for (int axis = 0; type.has_shape() && axis < std::min(type.shape().dim_size(), tensor.shape().rank()); ++axis) {
+      const std::string& symbol = type.shape().dim(axis).dim_param();
+      if (!symbol.empty()) options.dimensions.emplace(symbol, tensor.shape()[axis]);
+    }
+  }
+  return options;
+}
+
+reference::Tolerance tolerance_for(DType dtype) {
+  if (!is_float(dtype) || is_fp8(dtype)) return {.absolute = 0, .relative = 0};
+  return {.absolute = 1e-7, .relative = dtype == DType::bf16 ? 1e-2 : 1e-3};
+}
+
+// Nothing, or how the results differ from the files.
+Result<std::optional<std::string>> check_outputs(const Graph& graph, std::span<const Tensor> results,
+                                                 const onnx::GraphProto& model, const std::string& data_set) {
+  if (results.size() != graph.outputs().size()) {
+    return fail(ErrorKind::internal, fmt::format("{} results for {} outputs", results.size(), graph.outputs().size()));
+  }
+  std::map<std::string, const Tensor*> by_name;
+  for (size_t i = 0; i < results.size(); ++i) by_name[graph.op(graph.outputs()[i]).name] = &results[i];
+  for (int i = 0; i < model.output_size(); ++i) {
+    const auto found = by_name.find(model.output(i).name());
+    if (found == by_name.end()) return std::optional("output " + model.output(i).name() + " is missing");
+    LOW_TRY(const Tensor expected, read_tensor_proto(data_path(data_set, "output", i)));
+    const auto comparison = reference::compare(*found->second, expected, tolerance_for(expected.dtype()));
+    if (!comparison) return std::optional(fmt::format("output {}: {}", i, comparison.error().message));
+    if (!comparison->passed()) {
+      return std::optional(fmt::format("output {}: {} of {} elements differ; element {} is {}, expected {}", i,
+                                       comparison->mismatches, comparison->elements, comparison->worst_index,
+                                       comparison->worst_actual, comparison->worst_expected));
+    }
+  }
+  return std::optional<std::string>();
+}
+
+Result<std::optional<std::string>> run_data_set(const onnx::ModelProto& original, const std::string& data_set,
+                                                const Backend& backend) {
+  LOW_TRY(const Bound bound, bind_constants(original, data_set));
+  LOW_TRY(const FrontendOptions options, options_for(bound.model.graph(), bound, data_set));
+  const std::string bytes = bound.model.SerializeAsString();
+  LOW_TRY(const Graph graph, import_onnx(std::as_bytes(std::span(bytes)), "model.onnx", options));
+  std::vector<Tensor> inputs;
+  for (const OpId id : graph.inputs()) {
+    const auto index = std::ranges::find(bound.inputs, graph.op(id).name) - bound.inputs.begin();
+    LOW_TRY(Tensor input, read_tensor_proto(data_path(data_set, "input", static_cast<int>(index))));
+    inputs.push_back(std::move(input));
+  }
+  LOW_TRY(const std::vector<Tensor> results, backend(graph, inputs));
+  return check_outputs(graph, results, original.graph(), data_set);
+}
+
+// Sorted names of the folders in `folder` that begin with `prefix`.
+Result<std::vector<std::string>> folders(const std::string& folder, std::string_view prefix) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::string entry_name = entry->path().filename().string();
+    if (entry_name.starts_with(prefix)) names.push_back(std::move(entry_name));
+  }
+  if (error) return fail(ErrorKind::invalid, folder + " cannot be read: " + error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+Result<std::optional<std::string>> run_data_sets(const std::string& case_folder, const Backend& backend) {
+  LOW_TRY(const onnx::ModelProto model, read_model(case_folder + "/model.onnx"));
+  LOW_TRY(const std::vector<std::string> data_sets, folders(case_folder, "test_data_set_"));
+  if (data_sets.empty()) return fail(ErrorKind::invalid, case_folder + " has no data set");
+  for (const std::string& data_set : data_sets) {
+    LOW_TRY(const std::optional<std::string> difference, run_data_set(model, case_folder + "/" + data_set, backend));
+    if (difference) return data_set + ", " + *difference;
+  }
+  return std::optional<std::string>();
+}
+
+}  // namespace
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::passed:
+      return "passed";
+    case Outcome::mismatch:
+      return "mismatch";
+    case Outcome::refused:
+      return "refused";
+    case Outcome::error:
+      break;
+  }
+  return "error";
+}
+
+Result<std::vector<std::string>> cases_in_scope(const std::string& folder) {
+  LOW_TRY(const std::vector<std::string> all, folders(folder, "test_"));
+  std::vector<std::string> names;
+  for (const std::string& case_name : all) {
+    LOW_TRY(const onnx::ModelProto model, read_model(folder + "/" + case_name + "/model.onnx"));
+    if (in_scope(model)) names.push_back(case_name);
+  }
+  return names;
+}
+
+CaseResult run_case(const std::string& folder, const std::string& name, const Backend& backend) {
+  const Result<std::optional<std::string>> difference = run_data_sets(folder + "/" + name, backend);
+  if (!difference) {
+    const bool refused = difference.error().kind == ErrorKind::unsupported;
+    std::string message = difference.error().message;
+    if (!refused) message += fmt::format(" (error kind {})", static_cast<int>(difference.error().kind));
+    return {name, refused ? Outcome::refused : Outcome::error, message};
+  }
+  if (*difference) return {name, Outcome::mismatch, **difference};
+  return {name, Outcome::passed, ""};
+}
+
+std::vector<CaseResult> run_cases(const std::string& folder, std::span<const std::string> names, const Backend& backend,
+                                  ThreadPool& pool) {
+  std::vector<CaseResult> results(names.size());
+  pool.parallel_for(static_cast<int64_t>(names.size()), [&](int64_t i) {
+    const auto index = static_cast<size_t>(i);
+    results[index] = run_case(folder, names[index], backend);
+  });
+  return results;
+}
+
+Result<std::vector<std::string>> judge(const std::string& folder, const std::string& list_path, const std::string& summary_path,
+                                       std::string_view backend_name, const Backend& backend, ThreadPool& pool) {
+  LOW_TRY(const AlignedBytes list, read_file(list_path));
+  LOW_TRY(const std::vector<Expectation> expectations,
+          parse_expectations({reinterpret_cast<const char*>(list.data()), list.size()}));
+  LOW_TRY(const std::vector<std::string> names, cases_in_scope(folder));
+  const std::vector<CaseResult> results = run_cases(folder, names, backend, pool);
+  const std::string line = summary(backend_name, results) + "\n";
+  std::fputs(line.c_str(), stdout);
+  LOW_TRY_VOID(write_file(summary_path, std::as_bytes(std::span(line))));
+  return differences(results, expectations);
+}
+
+Result<std::vector<Expectation>> parse_expectations(std::string_view text) {
+  std::vector<Expectation> expectations;
+  for (int line_number = 1; !text.empty(); ++line_number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line[0] == '#') continue;
+    const size_t first = std::min(line.find(' '), line.size());
+    const std::string_view rest = line.substr(std::min(first + 1, line.size()));
+    const bool pass = rest == "pass";
+    if (!pass && !rest.starts_with("refuse ")) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("line {}: expected 'NAME pass' or 'NAME refuse REASON', found '{}'", line_number, line));
+    }
+    expectations.push_back({std::string(line.substr(0, first)), pass, std::string(pass ? "" : rest.substr(7))});
+  }
+  return expectations;
+}
+
+std::string expectations_text(std::span<const CaseResult> results) {
+  std::string text =
+      "# ONNX's node tests whose operators low supports: what must pass, and what must be refused, with the message of "
+      "the\n"
+      "# refusal. Written by onnx_node_test --update from the data of the onnx package; read the difference before you "
+      "commit.\n";
+  for (const CaseResult& result : results) {
+    if (result.outcome == Outcome::passed) {
+      text += result.name + " pass\n";
+      continue;
+    }
+    std::string reason = result.message;
+    std::ranges::replace(reason, '\n', ' ');
+    text += fmt::format("{} refuse {}{}\n", result.name,
+                        result.outcome == Outcome::refused ? "" : fmt::format("TO FIX, {}: ", name(result.outcome)),
+                        reason);
+  }
+  return text;
+}
+
+std::vector<std::string> differences(std::span<const CaseResult> results, std::span<const Expectation> expectations) {
+  std::map<std::string_view, const Expectation*> expected;
+  for (const Expectation& expectation : expectations) expected[expectation.name] = &expectation;
+  std::vector<std::string> texts;
+  for (const CaseResult& result : results) {
+    const auto found = expected.find(result.name);
+    if (found == expected.end()) {
+      texts.push_back(fmt::format("{} is in scope but not in the list ({})", result.name, name(result.outcome)));
+      continue;
+    }
+    const bool pass = found->second->pass;
+    expected.erase(found);
+    if (result.outcome == (pass ? Outcome::passed : Outcome::refused)) continue;
+    texts.push_back(fmt::format("{} should {}: {}{}{}", result.name, pass ? "pass" : "be refused", name(result.outcome),
+                                result.message.empty() ? "" : ", ", result.message));
+  }
+  for (const auto& [case_name, expectation] : expected) {
+    texts.push_back(fmt::format("{} is in the list but not among the cases in scope", case_name));
+  }
+  return texts;
+}
+
+std::string summary(std::string_view backend, std::span<const CaseResult> results) {
+  const auto count = [&](Outcome outcome) { return std::ranges::count(results, outcome, &CaseResult::outcome); };
+  std::string refused;
+  for (const CaseResult& result : results) {
+    if (result.outcome == Outcome::refused) refused += (refused.empty() ? ": " : ", ") + result.name;
+  }
+  return fmt::format("ONNX node tests: {} {} of {} in scope ({} refused{})", backend, count(Outcome::passed),
+                     results.size(), count(Outcome::refused), refused);
+}
+
+}  // namespace low::node_tests

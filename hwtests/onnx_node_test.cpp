@@ -1,0 +1,112 @@
+// Runs ONNX's node tests through the frontend and the reference, and checks the outcome of each against the committed
+// list. `--update` writes the list anew.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "hwtests/node_tests.h"
+#include "reference/reference.h"
+#include "runtime/tensor/tensor_file.h"
+
+namespace low::node_tests {
+namespace {
+
+const std::string data_folder = LOW_SOURCE_DIR "/build/onnx/node";
+const std::string list_path = LOW_SOURCE_DIR "/hwtests/testdata/onnx_node_tests.txt";
+
+Result<std::vector<Tensor>> reference_backend(const Graph& graph, std::span<const Tensor> inputs) {
+  return reference::run(graph, inputs);
+}
+
+Result<std::vector<CaseResult>> run_reference() {
+  LOW_TRY(const std::vector<std::string> names, cases_in_scope(data_folder));
+  ThreadPool pool(0);
+  return run_cases(data_folder, names, reference_backend, pool);
+}
+
+TEST(OnnxNodes, Reference) {
+  if (!std::filesystem::is_directory(data_folder)) {
+    GTEST_SKIP() << data_folder << " is missing: './dev test' fetches ONNX's test data";
+  }
+  ThreadPool pool(0);
+  const auto differences = judge(data_folder, list_path, LOW_BINARY_DIR "/onnx_node_tests_reference.txt", "reference", reference_backend, pool);
+  ASSERT_TRUE(differences) << differences.error().message;
+  for (const std::string& difference : *differences) ADD_FAILURE() << difference;
+}
+
+TEST(OnnxNodes, AWrongResultIsAMismatch) {
+  if (!std::filesystem::is_directory(data_folder)) {
+    GTEST_SKIP() << data_folder << " is missing: './dev test' fetches ONNX's test data";
+  }
+  const auto zeros = [](const Graph& graph, std::span<const Tensor> inputs) {
+    auto results = reference::run(graph, inputs);
+    if (results) (*results)[0] = Tensor((*results)[0].dtype(), (*results)[0].shape());
+    return results;
+  };
+  EXPECT_EQ(run_case(data_folder, "test_add", zeros).outcome, Outcome::mismatch);
+  EXPECT_EQ(run_case(data_folder, "test_cast_FLOAT_to_FLOAT8E4M3FN", zeros).outcome, Outcome::mismatch);
+  const auto no_backend = [](const Graph&, std::span<const Tensor>) -> Result<std::vector<Tensor>> {
+    return fail(ErrorKind::device, "no device");
+  };
+  EXPECT_EQ(run_case(data_folder, "test_add", no_backend).outcome, Outcome::error);
+  EXPECT_EQ(run_case(data_folder, "test_that_is_not_there", no_backend).outcome, Outcome::error);
+}
+
+TEST(NodeTestList, DifferencesFromTheList) {
+  const std::vector<CaseResult> results = {{"a", Outcome::passed, ""},   {"b", Outcome::mismatch, "1 is not 2"},
+                                           {"c", Outcome::passed, ""},   {"d", Outcome::refused, "no strings"},
+                                           {"e", Outcome::error, "bad"}, {"f", Outcome::refused, "no int4"},
+                                           {"g", Outcome::passed, ""}};
+  const auto list =
+      parse_expectations("# comment\na pass\nb pass\nc refuse why\nd refuse why not\ne refuse x\nf pass\nh pass\n");
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(differences(results, *list),
+            (std::vector<std::string>{"b should pass: mismatch, 1 is not 2", "c should be refused: passed",
+                                      "e should be refused: error, bad", "f should pass: refused, no int4",
+                                      "g is in scope but not in the list (passed)",
+                                      "h is in the list but not among the cases in scope"}));
+  EXPECT_EQ(summary("reference", results), "ONNX node tests: reference 3 of 7 in scope (2 refused: d, f)");
+}
+
+TEST(NodeTestList, WrittenListIsFulfilled) {
+  const std::vector<CaseResult> results = {{"a", Outcome::passed, ""}, {"d", Outcome::refused, "no\nstrings"}};
+  const auto list = parse_expectations(expectations_text(results));
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ((*list)[1].reason, "no strings");
+  EXPECT_TRUE(differences(results, *list).empty());
+}
+
+TEST(NodeTestList, MalformedLines) {
+  for (const std::string_view text : {"a", "a b", "a refuse", "a passes", " "}) {
+    const auto list = parse_expectations(text);
+    ASSERT_FALSE(list) << text;
+    EXPECT_EQ(list.error().kind, ErrorKind::invalid);
+  }
+}
+
+int update() {
+  const auto results = run_reference();
+  if (!results) {
+    fmt::print(stderr, "{}\n", results.error().message);
+    return 1;
+  }
+  const std::string text = expectations_text(*results);
+  if (const auto written = write_file(list_path, std::as_bytes(std::span(text))); !written) {
+    fmt::print(stderr, "{}\n", written.error().message);
+    return 1;
+  }
+  fmt::print("{}\n{}\n", list_path, summary("reference", *results));
+  return 0;
+}
+
+}  // namespace
+}  // namespace low::node_tests
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc == 2 && std::string_view(argv[1]) == "--update") return low::node_tests::update();
+  return RUN_ALL_TESTS();
+}

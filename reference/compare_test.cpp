@@ -1,0 +1,102 @@
+#include <cmath>
+#include <limits>
+
+#include "reference/test_graphs.h"
+
+namespace low::reference {
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+const double nan = std::nan("");
+
+Comparison compare_values(DType dtype, const std::vector<double>& actual, const std::vector<double>& expected,
+                          const Tolerance& tolerance = {}) {
+  const Shape shape{static_cast<int64_t>(actual.size())};
+  Result<Comparison> result = compare(make(dtype, shape, actual), make(dtype, shape, expected), tolerance);
+  if (!result) {
+    ADD_FAILURE() << result.error().message;
+    return {};
+  }
+  return *result;
+}
+
+TEST(Compare, TheBoundIsInclusive) {
+  // Allowed at b = 4: 0.5 + 0.25 * 4 = 1.5.
+  const Tolerance tolerance{.absolute = 0.5, .relative = 0.25};
+  EXPECT_TRUE(compare_values(DType::f64, {5.5}, {4}, tolerance).passed());
+  EXPECT_TRUE(compare_values(DType::f64, {2.5}, {4}, tolerance).passed());
+  EXPECT_FALSE(compare_values(DType::f64, {5.5000001}, {4}, tolerance).passed());
+  // Relative to the reference, not to what was computed: |4 - 5.5| <= 0.5 + 0.25 * 5.5 = 1.875.
+  EXPECT_TRUE(compare_values(DType::f64, {4}, {5.875}, tolerance).passed());
+}
+
+TEST(Compare, Statistics) {
+  // Errors 1, 0, 3; over the tolerance by 0.8 - 0.05, none, and 3 - 0.2 - 0.2 = 2.6.
+  const Comparison c = compare_values(DType::f32, {2, 0, 7}, {1, 0, 4});
+  EXPECT_EQ(c.elements, 3);
+  EXPECT_EQ(c.mismatches, 2);
+  EXPECT_EQ(c.worst_index, 2);
+  EXPECT_EQ(c.worst_actual, 7);
+  EXPECT_EQ(c.worst_expected, 4);
+  EXPECT_EQ(c.max_absolute_error, 3);
+  EXPECT_EQ(c.max_relative_error, 1);                      // 1 / 1; 3 / 4 is less
+  EXPECT_DOUBLE_EQ(c.rms_error, std::sqrt(10.0 / 3));      // 1 + 0 + 9
+  EXPECT_DOUBLE_EQ(c.rms_reference, std::sqrt(17.0 / 3));  // 1 + 0 + 16
+}
+
+TEST(Compare, WorstElementOfAPass) {
+  // Both within 0.2 + 0.05 * |b|: 0.1 of 0.25 and 0.1 of 0.7; the first has less left.
+  const Comparison c = compare_values(DType::f64, {1.1, 10.1}, {1, 10});
+  EXPECT_TRUE(c.passed());
+  EXPECT_EQ(c.worst_index, 0);
+}
+
+TEST(Compare, NanAndInfinity) {
+  EXPECT_TRUE(compare_values(DType::f32, {nan, inf, -inf}, {nan, inf, -inf}).passed());
+  EXPECT_EQ(compare_values(DType::f32, {nan, inf, -inf}, {nan, inf, -inf}).worst_index, -1);
+  EXPECT_EQ(compare_values(DType::f32, {nan, 1, inf, -inf, 1, inf, nan}, {1, nan, 1, inf, inf, nan, inf}).mismatches,
+            7);
+  const Comparison c = compare_values(DType::f32, {50, nan}, {1, 1});
+  EXPECT_EQ(c.worst_index, 1);
+  EXPECT_EQ(c.max_absolute_error, 49);  // finite elements only
+}
+
+TEST(Compare, OtherTypes) {
+  EXPECT_TRUE(compare_values(DType::f8e4m3fn, {1.125, nan}, {1, nan}).passed());
+  EXPECT_FALSE(compare_values(DType::f8e4m3fn, {2}, {1}).passed());
+  EXPECT_TRUE(compare_values(DType::i8, {-128, 127}, {-127, 127}, {.absolute = 1, .relative = 0}).passed());
+  EXPECT_FALSE(compare_values(DType::boolean, {1}, {0}).passed());
+  EXPECT_FALSE(compare_values(DType::u64, {5}, {6}).passed());  // 1 > 0.2 + 0.3
+  // Denormals differ by less than any tolerance but 0.
+  EXPECT_TRUE(compare_values(DType::f32, {1e-40}, {0}).passed());
+  EXPECT_FALSE(compare_values(DType::f32, {1e-40}, {0}, {.absolute = 0, .relative = 0}).passed());
+}
+
+TEST(Compare, Empty) {
+  const Comparison c = compare_values(DType::f32, {}, {});
+  EXPECT_TRUE(c.passed());
+  EXPECT_EQ(c.worst_index, -1);
+  EXPECT_EQ(c.rms_reference, 0);
+}
+
+TEST(Compare, TypesMustAgree) {
+  const Tensor a(DType::f32, {2});
+  EXPECT_EQ(compare(a, Tensor(DType::f32, {1, 2}), {}).error().kind, ErrorKind::mismatch);
+  EXPECT_EQ(compare(a, Tensor(DType::f16, {2}), {}).error().message,
+            "the result is f32[2], but the reference is f16[2]");
+}
+
+TEST(Compare, Text) {
+  EXPECT_EQ(to_string(compare_values(DType::f32, {2, 0, 7}, {1, 0, 4})),
+            "FAIL: 3 elements, 2 outside of 0.2 absolute + 0.05 relative\n"
+            "worst error: 3 absolute, 1 relative; RMS of the error 1.82574, of the reference 2.38048\n"
+            "worst element: [2] is 7, the reference 4");
+  EXPECT_EQ(to_string(compare_values(DType::f32, {0.5}, {0.5})),
+            "PASS: 1 elements, 0 outside of 0.2 absolute + 0.05 relative\n"
+            "worst error: 0 absolute, 0 relative; RMS of the error 0, of the reference 0.5\n"
+            "worst element: [0] is 0.5, the reference 0.5\n"
+            "note: the reference's RMS is below ten times the absolute tolerance, so this comparison proves little");
+}
+
+}  // namespace
+}  // namespace low::reference

@@ -1,0 +1,272 @@
+// The layout follows from the names and the sizes alone, so the reader takes those from the central directory, lays the archive out
+// again and compares every header with its bytes. Field names are those of PKWARE's APPNOTE.TXT 6.3.
+#include "runtime/format/package.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/base/sha256.h"
+#include "runtime/format/byte_stream.h"
+#include "runtime/format/crc32.h"
+
+namespace low {
+namespace {
+
+constexpr std::string_view comment_start = "low-package ";
+constexpr std::string_view comment_prefix = "low-package 1 sha256:";
+constexpr size_t comment_bytes = comment_prefix.size() + 64;
+
+constexpr uint32_t local_signature = 0x04034b50;
+constexpr uint32_t central_signature = 0x02014b50;
+constexpr uint32_t end64_signature = 0x06064b50;
+constexpr uint32_t locator_signature = 0x07064b50;
+constexpr uint32_t end_signature = 0x06054b50;
+constexpr size_t local_fixed_bytes = 30;
+constexpr size_t central_fixed_bytes = 46;
+constexpr size_t local_zip64_bytes = 4 + 16;
+constexpr size_t central_zip64_bytes = 4 + 24;
+constexpr size_t end64_bytes = 56;
+constexpr size_t locator_bytes = 20;
+constexpr size_t end_bytes = 22;
+
+constexpr uint16_t version_zip64 = 45;
+constexpr uint16_t made_by_unix = 3 << 8;
+constexpr uint32_t regular_file = 0100644u << 16;  // external attributes of a Unix file
+constexpr uint16_t zip64_extra = 0x0001;
+constexpr uint16_t alignment_extra = 0xd935;  // the alignment, then zeros; known from Android's packages
+constexpr size_t alignment_extra_bytes = 4 + 2;
+constexpr uint64_t alignment = 64;
+constexpr size_t max_name_bytes = 4096;  // any limit that keeps the extra field below 65536 will do
+
+struct Entry {
+  std::string_view name;
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
+  uint64_t header = 0;  // offset of the local header
+};
+
+uint64_t data_offset(const Entry& entry) {
+  const uint64_t least =
+      entry.header + local_fixed_bytes + entry.name.size() + local_zip64_bytes + alignment_extra_bytes;
+  return (least + alignment - 1) / alignment * alignment;
+}
+
+void write_common(ByteWriter& writer, const Entry& entry, size_t extra_bytes) {
+  writer.number(version_zip64);
+  writer.number(uint16_t{0});  // flags
+  writer.number(uint16_t{0});  // stored
+  writer.number(uint32_t{0});  // time and date
+  writer.number(entry.crc);
+  writer.number(0xffffffffu);  // both sizes are in the ZIP64 field
+  writer.number(0xffffffffu);
+  writer.number(static_cast<uint16_t>(entry.name.size()));
+  writer.number(static_cast<uint16_t>(extra_bytes));
+}
+
+std::string local_header(const Entry& entry) {
+  const auto extra = static_cast<size_t>(data_offset(entry) - entry.header - local_fixed_bytes - entry.name.size());
+  const size_t padding = extra - local_zip64_bytes - alignment_extra_bytes;
+  ByteWriter writer;
+  writer.number(local_signature);
+  write_common(writer, entry, extra);
+  writer.raw(entry.name);
+  writer.number(zip64_extra);
+  writer.number(uint16_t{16});
+  writer.number(entry.bytes);
+  writer.number(entry.bytes);
+  writer.number(alignment_extra);
+  writer.number(static_cast<uint16_t>(2 + padding));
+  writer.number(static_cast<uint16_t>(alignment));
+  writer.zeros(padding);
+  return writer.take();
+}
+
+// The central directory and all that follows it but the comment's text.
+std::string tail(const std::vector<Entry>& entries, uint64_t directory) {
+  ByteWriter writer;
+  for (const Entry& entry : entries) {
+    writer.number(central_signature);
+    writer.number(static_cast<uint16_t>(made_by_unix | version_zip64));
+    write_common(writer, entry, central_zip64_bytes);
+    writer.number(uint16_t{0});  // comment length
+    writer.number(uint16_t{0});  // disk
+    writer.number(uint16_t{0});  // internal attributes
+    writer.number(regular_file);
+    writer.number(0xffffffffu);  // the header's offset is in the ZIP64 field
+    writer.raw(entry.name);
+    writer.number(zip64_extra);
+    writer.number(uint16_t{24});
+    writer.number(entry.bytes);
+    writer.number(entry.bytes);
+    writer.number(entry.header);
+  }
+  const uint64_t directory_bytes = writer.size();
+
+  writer.number(end64_signature);
+  writer.number(uint64_t{end64_bytes - 12});  // of this record, without its first two fields
+  writer.number(static_cast<uint16_t>(made_by_unix | version_zip64));
+  writer.number(version_zip64);
+  writer.number(uint32_t{0});  // disks
+  writer.number(uint32_t{0});
+  writer.number(uint64_t{entries.size()});
+  writer.number(uint64_t{entries.size()});
+  writer.number(directory_bytes);
+  writer.number(directory);
+
+  writer.number(locator_signature);
+  writer.number(uint32_t{0});
+  writer.number(directory + directory_bytes);
+  writer.number(uint32_t{1});
+
+  writer.number(end_signature);
+  writer.number(uint32_t{0});  // disks
+  writer.number(uint16_t{0xffff});
+  writer.number(uint16_t{0xffff});
+  writer.number(0xffffffffu);
+  writer.number(0xffffffffu);
+  writer.number(static_cast<uint16_t>(comment_bytes));
+  return writer.take();
+}
+
+// Relative, of nonempty parts that are neither "." nor "..", in printable ASCII without backslash (a separator to some tools).
+bool valid_name(std::string_view name) {
+  if (name.empty() || name.size() > max_name_bytes) return false;
+  for (const char c : name) {
+    if (c < 0x20 || c > 0x7e || c == '\\') return false;
+  }
+  size_t begin = 0;
+  while (true) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == name.size()) return true;
+    begin = end + 1;
+  }
+}
+
+std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+bool equal_at(std::span<const std::byte> bytes, uint64_t offset, std::string_view expected) {
+  return offset <= bytes.size() && expected.size() <= bytes.size() - offset &&
+         std::memcmp(bytes.data() + offset, expected.data(), expected.size()) == 0;
+}
+
+std::unexpected<Error> bad(std::string_view what, std::string_view text) {
+  return fail(ErrorKind::invalid, fmt::format("{}: {}", what, text));
+}
+
+// Checks the comment and gives what precedes its text.
+Result<std::span<const std::byte>> check_hash(std::span<const std::byte> bytes, std::string_view what) {
+  if (bytes.size() < comment_bytes) {
+    return bad(what, fmt::format("is not a low package: {} bytes are fewer than an empty package has", bytes.size()));
+  }
+  const auto body = bytes.first(bytes.size() - comment_bytes);
+  const std::string_view comment(reinterpret_cast<const char*>(bytes.data() + body.size()), comment_bytes);
+  if (!comment.starts_with(comment_start)) {
+    return bad(what,
+               "is not a low package: it does not end in a package's comment (damaged, truncated or another format)");
+  }
+  if (!comment.starts_with(comment_prefix)) {
+    return bad(what,
+               fmt::format("is a package of another version: its comment does not start with '{}'", comment_prefix));
+  }
+  const std::string found = sha256_hex(body);
+  if (comment.substr(comment_prefix.size()) != found) {
+    return bad(what, "is damaged: its bytes do not have the SHA-256 that its comment states");
+  }
+  return body;
+}
+
+// Names, sizes, checksums and offsets as the central directory has them, which need not be right yet.
+Result<std::vector<Entry>> read_directory(std::span<const std::byte> directory, uint64_t count, std::string_view what) {
+  std::vector<Entry> entries;
+  ByteReader reader(directory);
+  for (uint64_t i = 0; i < count && !reader.failed(); ++i) {
+    Entry entry;
+    reader.raw(16);
+    entry.crc = reader.number<uint32_t>();
+    reader.raw(8);
+    const auto name_bytes = reader.number<uint16_t>();
+    reader.raw(central_fixed_bytes - 30);
+    entry.name = reader.raw(name_bytes);
+    reader.raw(4);
+    entry.bytes = reader.number<uint64_t>();
+    reader.raw(8);
+    entry.header = reader.number<uint64_t>();
+    if (reader.failed()) break;
+    if (!valid_name(entry.name)) {
+      return bad(what, fmt::format("entry {} has a name that is not a plain relative path", i));
+    }
+    if (!entries.empty() && entries.back().name >= entry.name) {
+      return bad(what, fmt::format("entry '{}' is not in order of name, or is there twice", entry.name));
+    }
+    entries.push_back(entry);
+  }
+  if (reader.failed() || reader.left() != 0) return bad(what, "the central directory does not have its stated size");
+  return entries;
+}
+
+}  // namespace
+
+std::string write_archive(const ArchiveEntries& contents) {
+  std::string archive;
+  uint64_t total = 0;
+  for (const auto& [name, bytes] : contents) {
+    total += bytes.size() + 2 * name.size() + local_fixed_bytes + central_fixed_bytes + 2 * alignment;
+  }
+  archive.reserve(total + end64_bytes + locator_bytes + end_bytes + comment_bytes);
+
+  std::vector<Entry> entries;
+  for (const auto& [name, bytes] : contents) {
+    LOW_CHECK(valid_name(name));
+    const Entry entry{.name = name, .bytes = bytes.size(), .crc = crc32(bytes), .header = archive.size()};
+    archive += local_header(entry);
+    archive.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    entries.push_back(entry);
+  }
+  archive += tail(entries, archive.size());
+  const std::string hash = sha256_hex(as_bytes(archive));
+  archive += comment_prefix;
+  archive += hash;
+  return archive;
+}
+
+Result<ArchiveEntries> parse_archive(std::span<const std::byte> bytes, std::string_view what) {
+  LOW_TRY(const auto body, check_hash(bytes, what));
+  constexpr size_t ends = end64_bytes + locator_bytes + end_bytes;
+  if (body.size() < ends) return bad(what, "there is no room for the records at a package's end");
+  const uint64_t end64 = body.size() - ends;
+  ByteReader end64_reader(body.subspan(end64, end64_bytes));
+  end64_reader.raw(32);
+  const auto count = end64_reader.number<uint64_t>();
+  const auto directory_bytes = end64_reader.number<uint64_t>();
+  const auto directory = end64_reader.number<uint64_t>();
+  if (directory > end64 || directory_bytes != end64 - directory) {
+    return bad(what, fmt::format("a central directory of {} bytes at {} does not end at {}", directory_bytes, directory,
+                                 end64));
+  }
+  LOW_TRY(const auto entries, read_directory(body.subspan(directory, directory_bytes), count, what));
+
+  ArchiveEntries result;
+  uint64_t position = 0;
+  for (const Entry& entry : entries) {
+    if (entry.header != position || !equal_at(body, position, local_header(entry))) {
+      return bad(what, fmt::format("the header of entry '{}' is not as expected", entry.name));
+    }
+    const uint64_t data = data_offset(entry);  // at most `directory` + 64, as the header was there
+    if (data > directory || entry.bytes > directory - data) {
+      return bad(what,
+                 fmt::format("entry '{}' of {} bytes reaches into the central directory", entry.name, entry.bytes));
+    }
+    result.emplace(entry.name, body.subspan(data, entry.bytes));
+    position = data + entry.bytes;
+  }
+  if (position != directory) return bad(what, "there are bytes between the last entry and the central directory");
+  if (!equal_at(body, directory, tail(entries, directory)))
+    return bad(what, "the central directory is not as expected");
+  return result;
+}
+
+}  // namespace low
