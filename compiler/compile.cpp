@@ -13,7 +13,8 @@ void announce(const CompileOptions& options, std::string_view stage) {
   if (options.progress) options.progress(stage);
 }
 
-Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options, ThreadPool& pool) {
+Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                ThreadPool& pool) {
   if (!options.plan) return search(graph, machine, options.search, pool);
   LOW_TRY(Plan plan, parse_plan(*options.plan));
   LOW_TRY_VOID(verify(plan, graph, machine));
@@ -52,16 +53,20 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
   const auto repeated = std::ranges::unique(targets);
   targets.erase(repeated.begin(), repeated.end());
   if (targets.empty())
-    return fail(ErrorKind::unsupported,
-                fmt::format("machine {} has no code generation: it plans and interprets, but no package can be written for it", machine.name));
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("machine {} has no code generation: it plans and interprets, but no package can be written for it",
+                    machine.name));
   for (const std::string& target : targets)
     if (std::ranges::find(codegen_targets(), target) == codegen_targets().end())
-      return fail(ErrorKind::unsupported, fmt::format("code generation for target {} is not available in this version; available: {}",
-                                                      target, fmt::join(codegen_targets(), ", ")));
+      return fail(ErrorKind::unsupported,
+                  fmt::format("code generation for target {} is not available in this version; available: {}", target,
+                              fmt::join(codegen_targets(), ", ")));
   return targets;
 }
 
-Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options, ThreadPool& pool) {
+Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                    ThreadPool& pool) {
   announce(options, "search");
   LOW_TRY(SearchResult found, find_plans(graph, machine, options, pool));
   announce(options, "expand");
@@ -104,7 +109,8 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
     planned.chosen = i;
     return planned;
   }
-  return fail(last_error->kind, fmt::format("none of {} plans can be built: {}", planned.finalists.size(), last_error->message));
+  return fail(last_error->kind,
+              fmt::format("none of {} plans can be built: {}", planned.finalists.size(), last_error->message));
 }
 
 Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {

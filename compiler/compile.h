@@ -19,11 +19,11 @@ namespace low {
 
 struct CompileOptions {
   FrontendOptions frontend;
-  std::vector<std::string> targets;     // "host" stands for both x86-64 levels; empty: host, or the machine's own
-  std::string machine;                  // empty: the one that the targets imply
-  std::optional<uint32_t> tiles;        // logical tiles of the host
+  std::vector<std::string> targets;  // "host" stands for both x86-64 levels; empty: host, or the machine's own
+  std::string machine;               // empty: the one that the targets imply
+  std::optional<uint32_t> tiles;     // logical tiles of the host
   SearchOptions search;
-  std::optional<std::string> plan;      // text of a plan to replay instead of a search
+  std::optional<std::string> plan;  // text of a plan to replay instead of a search
   ToolchainOptions toolchain;
   // Told each stage's name when it begins; may be empty.
   std::function<void(std::string_view stage)> progress;
@@ -34,7 +34,7 @@ struct ExpandedFinalist {
   Finalist finalist;
   std::optional<TileGraph> graph;  // none if it could not be expanded or placed
   CostReport cost;
-  std::string rejected;            // why, if so
+  std::string rejected;  // why, if so
 };
 
 // Everything between the graph and the code, for one machine.
@@ -51,7 +51,8 @@ struct PlannedProgram {
 };
 
 // search (or the given plan), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
-Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options, ThreadPool& pool);
+Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                    ThreadPool& pool);
 
 // The machine that the options name or imply, with its tiles.
 Result<Machine> select_machine(const CompileOptions& options);
@@ -59,7 +60,7 @@ Result<Machine> select_machine(const CompileOptions& options);
 Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine);
 
 struct Compilation {
-  Graph graph;          // after the passes
+  Graph graph;  // after the passes
   PlannedProgram planned;
   KernelSet kernels;
   std::string source;
@@ -75,6 +76,7 @@ struct Provenance {
   std::string model_name;
 };
 // The package's bytes; see runtime/format/package.h.
-Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance, const CompileOptions& options);
+Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance,
+                                  const CompileOptions& options);
 
 }  // namespace low

@@ -15,14 +15,16 @@ namespace low {
 namespace {
 
 // Every output within `tolerance` of the expected output's largest magnitude.
-void expect_close(const Result<std::vector<Tensor>>& actual, const std::vector<Tensor>& expected, double tolerance, const std::string& what) {
+void expect_close(const Result<std::vector<Tensor>>& actual, const std::vector<Tensor>& expected, double tolerance,
+                  const std::string& what) {
   ASSERT_TRUE(actual.has_value()) << what << ": " << actual.error().message;
   ASSERT_EQ(actual->size(), expected.size()) << what;
   for (size_t i = 0; i < expected.size(); ++i) {
     double largest = 1;
     for (int64_t e = 0; e < expected[i].elements(); ++e)
       if (std::isfinite(expected[i].value(e))) largest = std::max(largest, std::abs(expected[i].value(e)));
-    const auto comparison = reference::compare((*actual)[i], expected[i], {.absolute = tolerance * largest, .relative = 0});
+    const auto comparison =
+        reference::compare((*actual)[i], expected[i], {.absolute = tolerance * largest, .relative = 0});
     ASSERT_TRUE(comparison.has_value()) << what << ": " << comparison.error().message;
     ASSERT_TRUE(comparison->passed()) << what << ", output " << i << ": " << reference::to_string(*comparison);
   }
@@ -53,7 +55,8 @@ TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
   ThreadPool pool(2);
   for (uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 25; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const reference::RandomGraph random = reference::random_graph({.seed = seed, .operations = 2 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
+    const reference::RandomGraph random = reference::random_graph(
+        {.seed = seed, .operations = 2 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
     const auto expected = reference::run(random.graph, random.inputs);
     ASSERT_TRUE(expected.has_value()) << expected.error().message;
     const auto graph = run_passes(random.graph);
@@ -72,15 +75,16 @@ TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
         ASSERT_TRUE(valid.has_value()) << valid.error().message;
         const auto expanded = expand(*graph, finalist.plan, machine);
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
-        ASSERT_NO_FATAL_FAILURE(expect_close(interpret(*expanded, random.inputs), *expected, random.tolerance, "expanded"));
+        ASSERT_NO_FATAL_FAILURE(
+            expect_close(interpret(*expanded, random.inputs), *expected, random.tolerance, "expanded"));
         const auto simplified = simplify(*expanded);
         ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
         const auto placement = place(*simplified, machine);
         ASSERT_TRUE(placement.has_value()) << placement.error().message;
         const auto schedule = schedule_exchange(*simplified, *placement, machine);
         ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
-        ASSERT_NO_FATAL_FAILURE(
-            expect_close(interpret(*simplified, *placement, *schedule, random.inputs), *expected, random.tolerance, "scheduled"));
+        ASSERT_NO_FATAL_FAILURE(expect_close(interpret(*simplified, *placement, *schedule, random.inputs), *expected,
+                                             random.tolerance, "scheduled"));
         const std::string text = print(*simplified);
         const auto again = parse_tile_graph(text, constants_by_hash(*graph));
         ASSERT_TRUE(again.has_value()) << again.error().message;
@@ -97,10 +101,12 @@ TEST_P(RandomPackages, TheCompiledPackageAgreesWithTheReference) {
   ThreadPool pool(2);
   for (uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const reference::RandomGraph random = reference::random_graph({.seed = seed, .operations = 4 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
+    const reference::RandomGraph random = reference::random_graph(
+        {.seed = seed, .operations = 4 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
     const auto expected = reference::run(random.graph, random.inputs);
     ASSERT_TRUE(expected.has_value()) << expected.error().message;
-    ASSERT_NO_FATAL_FAILURE(expect_close(run_package(random.graph, random.inputs, pool), *expected, random.tolerance, "package"));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_close(run_package(random.graph, random.inputs, pool), *expected, random.tolerance, "package"));
   }
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPackages, ::testing::Range<uint64_t>(100, 108));
@@ -156,7 +162,8 @@ TEST(Pipeline, ARepeatIsExpandedOnce) {
 }
 
 TEST(Pipeline, APlanForAnotherGraphOrMachineIsRefused) {
-  const reference::RandomGraph one = reference::random_graph({.seed = 11}), other = reference::random_graph({.seed = 12});
+  const reference::RandomGraph one = reference::random_graph({.seed = 11}),
+                               other = reference::random_graph({.seed = 12});
   ThreadPool pool(1);
   const Machine host = machine_named("host");
   const auto graph = run_passes(one.graph), unlike = run_passes(other.graph);

@@ -42,8 +42,8 @@ class Lowc : public ::testing::Test {
 
   // Runs in `folder_`; `prefix` goes before the command (environment, cd).
   Outcome lowc(const std::string& arguments, const std::string& prefix = "") {
-    const std::string command = "cd " + folder_.string() + " && " + prefix + " " LOWC " " + arguments + " >" + (folder_ / "out").string() +
-                                " 2>" + (folder_ / "err").string();
+    const std::string command = "cd " + folder_.string() + " && " + prefix + " " LOWC " " + arguments + " >" +
+                                (folder_ / "out").string() + " 2>" + (folder_ / "err").string();
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder_ / "out"), slurp(folder_ / "err")};
   }
@@ -52,7 +52,8 @@ class Lowc : public ::testing::Test {
     const Outcome outcome = lowc(arguments);
     EXPECT_EQ(outcome.code, code) << arguments << "\n" << outcome.err;
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << arguments << "\n" << outcome.err;
-    for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
+    for (const std::string& word : words)
+      EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in " << outcome.err;
   }
 
   fs::path folder_;
@@ -138,8 +139,8 @@ TEST_F(Lowc, PackagesAreTheSameBytesEverywhere) {
   ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
   ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
   fs::create_directories(folder_ / "elsewhere" / "home");
-  const Outcome other =
-      lowc("compile ../t.onnx -o ../b.low --threads 1", "cd elsewhere && HOME=$PWD/home TMPDIR=$PWD/home LC_ALL=tr_TR.UTF-8 TZ=Asia/Kathmandu");
+  const Outcome other = lowc("compile ../t.onnx -o ../b.low --threads 1",
+                             "cd elsewhere && HOME=$PWD/home TMPDIR=$PWD/home LC_ALL=tr_TR.UTF-8 TZ=Asia/Kathmandu");
   ASSERT_EQ(other.code, 0) << other.err;
   EXPECT_TRUE(slurp(folder_ / "a.low") == slurp(folder_ / "b.low"));
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere" / "home")) << "compile left files behind";
@@ -197,7 +198,8 @@ TEST_F(Lowc, ReadsInputsAndWritesOutputs) {
   const Outcome first = lowc("run t.low --random --seed 7 --output y=y.npy --output-dir all");
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_TRUE(slurp(folder_ / "y.npy") == slurp(folder_ / "all" / "y.npy"));
-  const auto y = parse_npy(std::as_bytes(std::span(slurp(folder_ / "y.npy"))), "y.npy");
+  const std::string npy = slurp(folder_ / "y.npy");
+  const auto y = parse_npy(std::as_bytes(std::span(npy)), "y.npy");
   ASSERT_TRUE(y.has_value()) << y.error().message;
   // The output as an input of the same shape: another result.
   const Outcome second = lowc("run t.low --input x=y.npy --output y=z.npy");
@@ -210,13 +212,15 @@ TEST_F(Lowc, ReadsInputsAndWritesOutputs) {
 TEST_F(Lowc, ReportsAsJsonAndText) {
   ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
   ASSERT_EQ(lowc("compile t.onnx -o t.low").code, 0);
-  for (const std::string command : {"inspect t.low --json", "bench t.low --runs 3 --json", "devices --json", "machines --json",
-                                    "compile t.onnx --json", "verify t.onnx --json", "run t.low --random --json"}) {
+  for (const std::string command :
+       {"inspect t.low --json", "bench t.low --runs 3 --json", "devices --json", "machines --json",
+        "compile t.onnx --json", "verify t.onnx --json", "run t.low --random --json"}) {
     const Outcome outcome = lowc(command);
     EXPECT_EQ(outcome.code, 0) << command << outcome.err;
     EXPECT_TRUE(outcome.out.starts_with("{\"version\":1,")) << command << "\n" << outcome.out;
   }
-  for (const std::string stage : {"import", "graph", "plan", "tiles", "cost", "placement", "schedule", "source", "program"}) {
+  for (const std::string stage :
+       {"import", "graph", "plan", "tiles", "cost", "placement", "schedule", "source", "program"}) {
     const Outcome outcome = lowc("compile t.onnx --print " + stage);
     EXPECT_EQ(outcome.code, 0) << stage << outcome.err;
     EXPECT_GT(outcome.out.size(), 100u) << stage;

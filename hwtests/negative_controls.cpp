@@ -67,8 +67,10 @@ Result<std::vector<NegativeControl>> make_negative_controls(std::span<const std:
     return fail(ErrorKind::invalid, "negative controls: not an ONNX model");
   for (const std::string_view name : {"w1_all", "w2_all"}) {
     const onnx::TensorProto* tensor = find_initializer(model, name);
-    if (tensor == nullptr || tensor->dims_size() != 3 || tensor->data_type() != onnx::TensorProto::FLOAT8E4M3FN || tensor->dims(0) < 2)
-      return fail(ErrorKind::invalid, "negative controls: expected an FP8 MLP workload of at least two blocks as a Scan");
+    if (tensor == nullptr || tensor->dims_size() != 3 || tensor->data_type() != onnx::TensorProto::FLOAT8E4M3FN ||
+        tensor->dims(0) < 2)
+      return fail(ErrorKind::invalid,
+                  "negative controls: expected an FP8 MLP workload of at least two blocks as a Scan");
   }
   using Change = void (*)(onnx::ModelProto&);
   const std::pair<const char*, Change> changes[] = {{"zeroed-output", zero_output},

@@ -314,8 +314,9 @@ std::vector<CaseResult> run_cases(const std::string& folder, std::span<const std
   return results;
 }
 
-Result<std::vector<std::string>> judge(const std::string& folder, const std::string& list_path, const std::string& summary_path,
-                                       std::string_view backend_name, const Backend& backend, ThreadPool& pool) {
+Result<std::vector<std::string>> judge(const std::string& folder, const std::string& list_path,
+                                       const std::string& summary_path, std::string_view backend_name,
+                                       const Backend& backend, ThreadPool& pool) {
   LOW_TRY(const AlignedBytes list, read_file(list_path));
   LOW_TRY(const std::vector<Expectation> expectations,
           parse_expectations({reinterpret_cast<const char*>(list.data()), list.size()}));

@@ -63,8 +63,9 @@ std::string expectations_text(std::span<const CaseResult> results);
 std::vector<std::string> differences(std::span<const CaseResult> results, std::span<const Expectation> expectations);
 
 // Runs all cases in scope against the list at `list_path`, prints the summary and writes it to `summary_path`; the differences.
-Result<std::vector<std::string>> judge(const std::string& folder, const std::string& list_path, const std::string& summary_path,
-                                       std::string_view backend_name, const Backend& backend, ThreadPool& pool);
+Result<std::vector<std::string>> judge(const std::string& folder, const std::string& list_path,
+                                       const std::string& summary_path, std::string_view backend_name,
+                                       const Backend& backend, ThreadPool& pool);
 
 // "ONNX node tests: BACKEND 301 of 320 in scope (19 refused: a, b, …)".
 std::string summary(std::string_view backend, std::span<const CaseResult> results);

@@ -32,7 +32,8 @@ TEST(OnnxNodes, Reference) {
     GTEST_SKIP() << data_folder << " is missing: './dev test' fetches ONNX's test data";
   }
   ThreadPool pool(0);
-  const auto differences = judge(data_folder, list_path, LOW_BINARY_DIR "/onnx_node_tests_reference.txt", "reference", reference_backend, pool);
+  const auto differences = judge(data_folder, list_path, LOW_BINARY_DIR "/onnx_node_tests_reference.txt", "reference",
+                                 reference_backend, pool);
   ASSERT_TRUE(differences) << differences.error().message;
   for (const std::string& difference : *differences) ADD_FAILURE() << difference;
 }

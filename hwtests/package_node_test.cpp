@@ -18,7 +18,8 @@ TEST(OnnxNodes, CompiledPackage) {
   const auto opened = open_device("host", {.threads = 2});
   ASSERT_TRUE(opened) << opened.error().message;
   Device& device = **opened;
-  const auto compile_and_run = [&device](const Graph& graph, std::span<const Tensor> inputs) -> Result<std::vector<Tensor>> {
+  const auto compile_and_run = [&device](const Graph& graph,
+                                         std::span<const Tensor> inputs) -> Result<std::vector<Tensor>> {
     ThreadPool alone(1);
     CompileOptions options;
     options.targets = {device.info().targets.front()};
@@ -31,8 +32,9 @@ TEST(OnnxNodes, CompiledPackage) {
     return session.run(inputs);
   };
   ThreadPool pool(0);
-  const auto differences = judge(folder, LOW_SOURCE_DIR "/hwtests/testdata/onnx_node_tests.txt",
-                                 LOW_BINARY_DIR "/onnx_node_tests_package.txt", "compiled host package", compile_and_run, pool);
+  const auto differences =
+      judge(folder, LOW_SOURCE_DIR "/hwtests/testdata/onnx_node_tests.txt",
+            LOW_BINARY_DIR "/onnx_node_tests_package.txt", "compiled host package", compile_and_run, pool);
   ASSERT_TRUE(differences) << differences.error().message;
   for (const std::string& difference : *differences) ADD_FAILURE() << difference;
 }

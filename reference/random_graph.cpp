@@ -12,7 +12,8 @@ constexpr std::array<int64_t, 12> extents = {1, 2, 3, 5, 7, 8, 9, 13, 16, 17, 31
 
 class Maker {
  public:
-  Maker(const RandomGraphOptions& options, RandomBits& random, int depth) : options_(options), random_(random), depth_(depth) {}
+  Maker(const RandomGraphOptions& options, RandomBits& random, int depth)
+      : options_(options), random_(random), depth_(depth) {}
 
   int64_t below(int64_t n) { return static_cast<int64_t>(random_.next() % static_cast<uint64_t>(n)); }
   bool chance(int percent) { return below(100) < percent; }
@@ -97,7 +98,8 @@ class Maker {
       // A constant that matches: some axes stretched, leading ones missing.
       Shape other;
       const Shape& full = shape_of(a);
-      for (int axis = static_cast<int>(below(full.rank() + 1)); axis < full.rank(); ++axis) other.append(chance(30) ? 1 : full[axis]);
+      for (int axis = static_cast<int>(below(full.rank() + 1)); axis < full.rank(); ++axis)
+        other.append(chance(30) ? 1 : full[axis]);
       b = constant(other);
     }
     constexpr std::array ops = {ExprOp::add, ExprOp::sub, ExprOp::mul, ExprOp::min, ExprOp::max};
@@ -141,7 +143,8 @@ class Maker {
   ValueId transpose(ValueId value) {
     std::vector<int64_t> axes;
     for (int axis = 0; axis < shape_of(value).rank(); ++axis) axes.push_back(axis);
-    for (size_t i = axes.size(); i > 1; --i) std::swap(axes[i - 1], axes[static_cast<size_t>(below(static_cast<int64_t>(i)))]);
+    for (size_t i = axes.size(); i > 1; --i)
+      std::swap(axes[i - 1], axes[static_cast<size_t>(below(static_cast<int64_t>(i)))]);
     return builder_.transpose(value, Shape(axes));
   }
 
@@ -190,7 +193,8 @@ class Maker {
   }
 
   ValueId through_narrow(ValueId value) {
-    constexpr std::array types = {DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
+    constexpr std::array types = {DType::f16,    DType::bf16,       DType::f8e4m3fn,
+                                  DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
     const DType narrow = types[static_cast<size_t>(below(types.size()))];
     return builder_.cast(builder_.cast(value, narrow, Overflow::saturate), DType::f32);
   }
@@ -241,7 +245,9 @@ class Maker {
     for (uint32_t i = 0; i < attributes.carried; ++i) {
       // The next value: the old one (or the other, when they have one shape: a swap), with something added that fits.
       ValueId old = carried[i];
-      if (attributes.carried == 2 && body.builder_.type(carried[0]) == body.builder_.type(carried[1]) && body.chance(50)) old = carried[1 - i];
+      if (attributes.carried == 2 && body.builder_.type(carried[0]) == body.builder_.type(carried[1]) &&
+          body.chance(50))
+        old = carried[1 - i];
       ValueId next = old;
       const ValueId other = body.pick();
       if (broadcast(body.shape_of(old), body.shape_of(other)) == body.shape_of(old) && body.chance(85)) {
@@ -254,7 +260,8 @@ class Maker {
       body.builder_.output("next" + std::to_string(i), next);
     }
     attributes.collected = static_cast<uint32_t>(below(3));
-    for (uint32_t i = 0; i < attributes.collected; ++i) body.builder_.output("collected" + std::to_string(i), body.pick());
+    for (uint32_t i = 0; i < attributes.collected; ++i)
+      body.builder_.output("collected" + std::to_string(i), body.pick());
     auto graph = std::move(body.builder_).finish();
     LOW_CHECK(graph.has_value());
     attributes.body = std::make_shared<const Graph>(std::move(*graph));

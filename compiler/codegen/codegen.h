@@ -25,8 +25,9 @@ struct CopyKernel {
 struct KernelSet {
   std::vector<KernelContract> contracts;
   std::vector<CopyKernel> copies;
-  std::vector<std::vector<uint32_t>> entries;  // kernels (ascending) that share an entry point; distinct sets, by first use
-  std::vector<uint32_t> superstep_entry;       // entry of each superstep
+  // Kernels (ascending) that share an entry point; distinct sets, by first use.
+  std::vector<std::vector<uint32_t>> entries;
+  std::vector<uint32_t> superstep_entry;  // entry of each superstep
 };
 KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule);
 

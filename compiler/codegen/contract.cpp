@@ -34,8 +34,9 @@ std::string check_expr(const KernelContract& contract, size_t first_extra, int l
   }
   for (const ExprNode& node : contract.expr.nodes) {
     if (node.op != ExprOp::input) continue;
-    const DType type = node.argument < leading ? contract.accumulate
-                                               : contract.operands[first_extra + node.argument - static_cast<size_t>(leading)].dtype;
+    const DType type = node.argument < leading
+                           ? contract.accumulate
+                           : contract.operands[first_extra + node.argument - static_cast<size_t>(leading)].dtype;
     if (node.dtype != type) return fmt::format("an expression that reads {} as {}", name(type), name(node.dtype));
   }
   const DType result = contract.operands.back().dtype;
@@ -52,7 +53,8 @@ std::string check_gemm(const KernelContract& contract) {
   const Shape axes[3] = {{extents[0], extents[2]}, {extents[2], extents[1]}, {extents[0], extents[1]}};
   for (size_t i = 0; i < contract.operands.size(); ++i) {
     const bool result = i + 1 == contract.operands.size();
-    if (std::string error = check_operand(contract.operands[i], axes[std::min<size_t>(i, 2)], result); !error.empty()) return error;
+    if (std::string error = check_operand(contract.operands[i], axes[std::min<size_t>(i, 2)], result); !error.empty())
+      return error;
   }
   const DType math = contract.math, sum = contract.accumulate;
   const bool f32_sums = sum == DType::f32 && is_float(math) && math != DType::f64;
@@ -77,7 +79,8 @@ std::string check_pointwise(const KernelContract& contract) {
 Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target) {
   const CodegenTarget* const known = find_target(target);
   if (known == nullptr) {
-    return fail(ErrorKind::unsupported, fmt::format("no code is generated for target {}; known are {}", target, known_targets()));
+    return fail(ErrorKind::unsupported,
+                fmt::format("no code is generated for target {}; known are {}", target, known_targets()));
   }
   uint64_t bytes = 0;
   for (size_t i = 0; i < kernels.contracts.size(); ++i) {

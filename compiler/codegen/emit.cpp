@@ -21,7 +21,8 @@ std::string operand_type(const OperandContract& operand) {
 
 std::string operand_list(std::span<const OperandContract> operands) {
   std::string text = "List<";
-  for (size_t i = 0; i < operands.size(); ++i) text += fmt::format("{}{}", i > 0 ? ",\n                    " : "", operand_type(operands[i]));
+  for (size_t i = 0; i < operands.size(); ++i)
+    text += fmt::format("{}{}", i > 0 ? ",\n                    " : "", operand_type(operands[i]));
   return text + ">";
 }
 
@@ -51,8 +52,9 @@ std::string emit_gemm(const KernelContract& contract) {
              "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             contract.extents[0], contract.extents[1], contract.extents[2], value_type(contract.math), value_type(contract.accumulate),
-             operand_type(operands[0]), operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
+             contract.extents[0], contract.extents[1], contract.extents[2], value_type(contract.math),
+             value_type(contract.accumulate), operand_type(operands[0]), operand_type(operands[1]),
+             operand_list(extras), operand_type(operands.back())) +
          emit_body(contract, extras, &contract.accumulate);
 }
 
@@ -64,7 +66,8 @@ std::string emit_pointwise(const KernelContract& contract) {
              "  static constexpr i64 extents[rank] = {{{}}};\n"
              "  using Inputs = {};\n"
              "  using Result = {};\n",
-             contract.extents.rank(), fmt::join(contract.extents, ", "), operand_list(inputs), operand_type(operands.back())) +
+             contract.extents.rank(), fmt::join(contract.extents, ", "), operand_list(inputs),
+             operand_type(operands.back())) +
          emit_body(contract, inputs, nullptr);
 }
 
@@ -73,7 +76,8 @@ std::string emit_copy(const CopyKernel& copy) {
       "  using Source = {};\n"
       "  using Destination = {};\n"
       "  static constexpr Overflow overflow = Overflow::{};\n",
-      storage_type(copy.source), storage_type(copy.destination), copy.overflow == Overflow::saturate ? "saturate" : "propagate");
+      storage_type(copy.source), storage_type(copy.destination),
+      copy.overflow == Overflow::saturate ? "saturate" : "propagate");
 }
 
 std::string_view family_function(const KernelSet& kernels, uint32_t kernel) {
@@ -94,7 +98,8 @@ std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
 
 std::string emit_entry(const KernelSet& kernels, size_t entry) {
   std::string text = fmt::format(
-      "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, uint32_t tile,\n"
+      "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, "
+      "uint32_t tile,\n"
       "                                                                     unsigned char* scratch) {{\n"
       "  using namespace low::device;\n"
       "  const bool sampled = launch->samples != nullptr;\n"
@@ -104,8 +109,8 @@ std::string emit_entry(const KernelSet& kernels, size_t entry) {
       "    switch (command.kernel) {{\n",
       entry);
   for (const uint32_t kernel : kernels.entries[entry]) {
-    text += fmt::format("      case {}: {}<{}>(*launch, command, scratch); break;\n", kernel, family_function(kernels, kernel),
-                        kernel_name(kernels, kernel));
+    text += fmt::format("      case {}: {}<{}>(*launch, command, scratch); break;\n", kernel,
+                        family_function(kernels, kernel), kernel_name(kernels, kernel));
   }
   return text +
          "      default: break;\n"
@@ -133,7 +138,9 @@ void append_header(std::string& text, const DeviceHeader& header) {
 }  // namespace
 
 std::string emit_source(const KernelSet& kernels) {
-  std::string text = "// Kernels of one compiled model: the kernel library, then a description of each kernel, then the entry points.\n\n";
+  std::string text =
+      "// Kernels of one compiled model: the kernel library, then a description of each kernel, then the entry "
+      "points.\n\n";
   for (const DeviceHeader& header : device_library()) append_header(text, header);
   text += "// ---- kernels ----\nnamespace low::device {\nnamespace {\n\n";
   for (size_t kernel = 0; kernel < kernels.contracts.size() + kernels.copies.size(); ++kernel) {

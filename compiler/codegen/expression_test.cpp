@@ -14,9 +14,10 @@ using testing::Code;
 using testing::Memory;
 using testing::Operand;
 
-constexpr DType floats[] = {DType::f64,    DType::f32,        DType::f16,       DType::bf16, DType::f8e4m3fn,
-                            DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
-constexpr DType integers[] = {DType::i8, DType::i16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
+constexpr DType floats[] = {DType::f64,      DType::f32,    DType::f16,        DType::bf16,
+                            DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
+constexpr DType integers[] = {DType::i8, DType::i16, DType::i32, DType::i64,
+                              DType::u8, DType::u16, DType::u32, DType::u64};
 
 std::vector<DType> all_types() {
   std::vector<DType> types;
@@ -37,11 +38,66 @@ std::vector<uint64_t> samples(DType type, size_t random_count, uint64_t seed) {
   }
   std::mt19937_64 random(seed);
   if (is_float(type)) {
-    for (const double value : {0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 4.0, 0.9499, 0.95, 3.95, 9.02, 88.72, 88.73, 87.4, 104.0, 127.5, 128.0, 255.5,
-                               256.0, 448.0, 464.0, 465.0, 480.0, 57344.0, 61439.0, 61440.0, 65504.0, 65520.0, 240.0, 248.0, 3e4, 3e38, 1e-38,
-                               1e-45, 1e-40, 1e-7, 1e-3, 2147483647.0, 2147483648.0, 4294967296.0, 9.2233720368547758e18,
-                               1.8446744073709552e19, 0x1p26, 0x1p-9, 0x1p-10, 0x1p-17, 0x1p-18, 0x1.8p-10, 1e300, 1e-300, 5e-324, 709.78, 745.2,
-                               0x1.921fb6p+0, 0x1.921fb54442d18p+0, 33.0, 1e5, 1e10, 1e22}) {
+    for (const double value : {0.0,
+                               1.0,
+                               0.5,
+                               1.5,
+                               2.0,
+                               2.5,
+                               3.0,
+                               4.0,
+                               0.9499,
+                               0.95,
+                               3.95,
+                               9.02,
+                               88.72,
+                               88.73,
+                               87.4,
+                               104.0,
+                               127.5,
+                               128.0,
+                               255.5,
+                               256.0,
+                               448.0,
+                               464.0,
+                               465.0,
+                               480.0,
+                               57344.0,
+                               61439.0,
+                               61440.0,
+                               65504.0,
+                               65520.0,
+                               240.0,
+                               248.0,
+                               3e4,
+                               3e38,
+                               1e-38,
+                               1e-45,
+                               1e-40,
+                               1e-7,
+                               1e-3,
+                               2147483647.0,
+                               2147483648.0,
+                               4294967296.0,
+                               9.2233720368547758e18,
+                               1.8446744073709552e19,
+                               0x1p26,
+                               0x1p-9,
+                               0x1p-10,
+                               0x1p-17,
+                               0x1p-18,
+                               0x1.8p-10,
+                               1e300,
+                               1e-300,
+                               5e-324,
+                               709.78,
+                               745.2,
+                               0x1.921fb6p+0,
+                               0x1.921fb54442d18p+0,
+                               33.0,
+                               1e5,
+                               1e10,
+                               1e22}) {
       for (const double sign : {1.0, -1.0}) {
         const uint64_t bits = encode(type, sign * value, Overflow::propagate);
         values.push_back(bits);
@@ -49,7 +105,8 @@ std::vector<uint64_t> samples(DType type, size_t random_count, uint64_t seed) {
         if (value != 0 && std::isfinite(decode(type, bits))) values.insert(values.end(), {bits + 1, bits - 1});
       }
     }
-    for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")}) values.push_back(encode(type, value, Overflow::propagate));
+    for (const double value : {HUGE_VAL, -HUGE_VAL, std::nan("")})
+      values.push_back(encode(type, value, Overflow::propagate));
     for (size_t i = 0; i < random_count; ++i) {
       const double magnitude = std::exp(static_cast<double>(random() % 4000) / 200 - 10);
       values.push_back(encode(type, (random() & 1) != 0 ? magnitude : -magnitude, Overflow::propagate));
@@ -57,15 +114,17 @@ std::vector<uint64_t> samples(DType type, size_t random_count, uint64_t seed) {
     }
     return values;
   }
-  for (const uint64_t value : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{7}, uint64_t{100}, uint64_t{127}, uint64_t{128},
-                               uint64_t{448}, uint64_t{465}, uint64_t{1} << 24, (uint64_t{1} << 24) + 1, (uint64_t{1} << 53) + 1,
-                               (uint64_t{1} << 31) - 1, (uint64_t{1} << 63) - 1, uint64_t{1} << 63, uint64_t{0x8000008000000001}}) {
+  for (const uint64_t value :
+       {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{7}, uint64_t{100}, uint64_t{127}, uint64_t{128},
+        uint64_t{448}, uint64_t{465}, uint64_t{1} << 24, (uint64_t{1} << 24) + 1, (uint64_t{1} << 53) + 1,
+        (uint64_t{1} << 31) - 1, (uint64_t{1} << 63) - 1, uint64_t{1} << 63, uint64_t{0x8000008000000001}}) {
     values.push_back(value & mask);
     values.push_back((0 - value) & mask);
   }
   values.push_back(mask >> 1);
   values.push_back((mask >> 1) + 1);
-  for (size_t i = 0; i < random_count; ++i) values.push_back((random() & mask) >> (random() % static_cast<uint64_t>(width(type))));
+  for (size_t i = 0; i < random_count; ++i)
+    values.push_back((random() & mask) >> (random() % static_cast<uint64_t>(width(type))));
   return values;
 }
 
@@ -174,19 +233,21 @@ std::string judge_exact(const Case& c, const std::vector<uint64_t>& inputs, uint
 Case unary_case(ExprOp op, DType type) {
   ExprBuilder builder(1);
   const uint16_t node = builder.unary(op, builder.input(0, type));
-  return {std::string(info(op).name) + "." + std::string(name(type)), std::move(builder).finish(node), unary_inputs(type)};
+  return {std::string(info(op).name) + "." + std::string(name(type)), std::move(builder).finish(node),
+          unary_inputs(type)};
 }
 Case binary_case(ExprOp op, DType type) {
   ExprBuilder builder(2);
   const uint16_t node = builder.binary(op, builder.input(0, type), builder.input(1, type));
-  return {std::string(info(op).name) + "." + std::string(name(type)), std::move(builder).finish(node), binary_inputs(type)};
+  return {std::string(info(op).name) + "." + std::string(name(type)), std::move(builder).finish(node),
+          binary_inputs(type)};
 }
 
 TEST(Expression, ExactUnary) {
   std::vector<Case> cases;
   for (const DType type : floats) {
-    for (const ExprOp op : {ExprOp::neg, ExprOp::abs, ExprOp::sqrt, ExprOp::round_even, ExprOp::floor, ExprOp::ceil, ExprOp::sign,
-                            ExprOp::reciprocal, ExprOp::is_nan}) {
+    for (const ExprOp op : {ExprOp::neg, ExprOp::abs, ExprOp::sqrt, ExprOp::round_even, ExprOp::floor, ExprOp::ceil,
+                            ExprOp::sign, ExprOp::reciprocal, ExprOp::is_nan}) {
       cases.push_back(unary_case(op, type));
     }
   }
@@ -199,8 +260,10 @@ TEST(Expression, ExactUnary) {
 
 TEST(Expression, ExactBinary) {
   std::vector<Case> cases;
-  std::vector<ExprOp> comparisons = {ExprOp::equal, ExprOp::not_equal, ExprOp::less, ExprOp::less_equal, ExprOp::greater, ExprOp::greater_equal};
-  std::vector<ExprOp> arithmetic = {ExprOp::add, ExprOp::sub, ExprOp::mul, ExprOp::div, ExprOp::min, ExprOp::max, ExprOp::modulo};
+  std::vector<ExprOp> comparisons = {ExprOp::equal,      ExprOp::not_equal, ExprOp::less,
+                                     ExprOp::less_equal, ExprOp::greater,   ExprOp::greater_equal};
+  std::vector<ExprOp> arithmetic = {ExprOp::add, ExprOp::sub, ExprOp::mul,   ExprOp::div,
+                                    ExprOp::min, ExprOp::max, ExprOp::modulo};
   for (const DType type : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2fnuz}) {
     for (const ExprOp op : arithmetic) cases.push_back(binary_case(op, type));
   }
@@ -208,22 +271,35 @@ TEST(Expression, ExactBinary) {
     for (const ExprOp op : arithmetic) cases.push_back(binary_case(op, type));
     cases.push_back(binary_case(ExprOp::pow, type));
   }
-  for (const DType type : {DType::f64, DType::f32, DType::f8e4m3fnuz, DType::i8, DType::u8, DType::i64, DType::u64, DType::boolean}) {
+  for (const DType type : {DType::f64, DType::f32, DType::f8e4m3fnuz, DType::i8, DType::u64, DType::boolean}) {
     for (const ExprOp op : comparisons) cases.push_back(binary_case(op, type));
   }
-  for (const ExprOp op : {ExprOp::logical_and, ExprOp::logical_or, ExprOp::logical_xor}) cases.push_back(binary_case(op, DType::boolean));
+  for (const ExprOp op : {ExprOp::logical_and, ExprOp::logical_or, ExprOp::logical_xor})
+    cases.push_back(binary_case(op, DType::boolean));
   run(cases, judge_exact);
 }
 
 TEST(Expression, Conversions) {
+  // All pairs with f32, and all pairs of one type of each kind.
+  const auto tried = [](DType from, DType to) {
+    const auto kind = [](DType type) {
+      for (const DType one : {DType::f64, DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2fnuz, DType::i8,
+                              DType::i32, DType::i64, DType::u16, DType::u64, DType::boolean}) {
+        if (one == type) return true;
+      }
+      return false;
+    };
+    return from != to && (from == DType::f32 || to == DType::f32 || (kind(from) && kind(to)));
+  };
   std::vector<Case> cases;
   for (const DType from : all_types()) {
     for (const DType to : all_types()) {
       for (const Overflow overflow : {Overflow::saturate, Overflow::propagate}) {
-        if (from == to || (overflow == Overflow::saturate && !is_fp8(to))) continue;
+        if (!tried(from, to) || (overflow == Overflow::saturate && !(is_fp8(to) && is_float(from)))) continue;
         ExprBuilder builder(1);
         const uint16_t node = builder.convert(builder.input(0, from), to, overflow);
-        cases.push_back({std::string(name(from)) + " to " + std::string(name(to)), std::move(builder).finish(node), unary_inputs(from)});
+        cases.push_back({std::string(name(from)) + " to " + std::string(name(to)), std::move(builder).finish(node),
+                         unary_inputs(from)});
       }
     }
   }
@@ -234,9 +310,10 @@ TEST(Expression, WhereAndConstants) {
   std::vector<Case> cases;
   for (const DType type : all_types()) {
     const std::vector<uint64_t> values = samples(type, 3, 5);
-    for (const uint64_t constant : {values.front(), values.back(), values[values.size() / 2]}) {
+    for (const uint64_t constant : {values.back(), values[values.size() / 2]}) {
       ExprBuilder builder(2);
-      const uint16_t node = builder.where(builder.input(0, DType::boolean), builder.constant_bits(type, constant), builder.input(1, type));
+      const uint16_t node = builder.where(builder.input(0, DType::boolean), builder.constant_bits(type, constant),
+                                          builder.input(1, type));
       Inputs inputs{{DType::boolean, type}, {{}, {}}};
       for (const uint64_t value : values) {
         for (const uint64_t condition : {uint64_t{0}, uint64_t{1}}) {
@@ -253,22 +330,32 @@ TEST(Expression, WhereAndConstants) {
 // The real function in double, of the operands as they are.
 double real(ExprOp op, double x) {
   switch (op) {
-    case ExprOp::exp: return std::exp(x);
-    case ExprOp::log: return std::log(x);
-    case ExprOp::erf: return std::erf(x);
-    case ExprOp::tanh: return std::tanh(x);
-    case ExprOp::sigmoid: return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-    case ExprOp::sin: return std::sin(x);
-    default: return std::cos(x);
+    case ExprOp::exp:
+      return std::exp(x);
+    case ExprOp::log:
+      return std::log(x);
+    case ExprOp::erf:
+      return std::erf(x);
+    case ExprOp::tanh:
+      return std::tanh(x);
+    case ExprOp::sigmoid:
+      return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+    case ExprOp::sin:
+      return std::sin(x);
+    default:
+      return std::cos(x);
   }
 }
 
 double limit(ExprOp op) {
   switch (op) {
-    case ExprOp::tanh: return 4;
+    case ExprOp::tanh:
+      return 3;
     case ExprOp::erf:
-    case ExprOp::sigmoid: return 3;
-    default: return 2;
+    case ExprOp::sigmoid:
+      return 2;
+    default:
+      return 1;
   }
 }
 
@@ -288,7 +375,8 @@ std::string judge_real(DType type, double want, double units, uint64_t got) {
 
 TEST(Expression, TranscendentalUnary) {
   std::vector<Case> cases;
-  for (const ExprOp op : {ExprOp::exp, ExprOp::log, ExprOp::erf, ExprOp::tanh, ExprOp::sigmoid, ExprOp::sin, ExprOp::cos}) {
+  for (const ExprOp op :
+       {ExprOp::exp, ExprOp::log, ExprOp::erf, ExprOp::tanh, ExprOp::sigmoid, ExprOp::sin, ExprOp::cos}) {
     for (const DType type : floats) {
       cases.push_back(unary_case(op, type));
       if (type == DType::f32) cases.back().inputs.values[0] = samples(type, 20000, 9);
@@ -298,7 +386,8 @@ TEST(Expression, TranscendentalUnary) {
     const DType type = c.expr.result_type();
     const ExprOp op = c.expr.nodes.back().op;
     const double want = real(op, decode(type, inputs[0]));
-    // In the formats that have no infinity, an overflow is NaN: the neighbour of the largest number, if rounding is tipped.
+    // In the formats that have no infinity, an overflow is NaN: the neighbour of the largest number, if rounding is
+    // tipped.
     return judge_real(type, want, limit(op), got);
   });
 }
@@ -311,7 +400,8 @@ TEST(Expression, Power) {
     for (const double exponent : {2.0, 3.0, 1.0, 0.5, -1.0, 0.0}) {
       ExprBuilder builder(1);
       const uint16_t node = builder.binary(ExprOp::pow, builder.input(0, type), builder.constant(type, exponent));
-      cases.push_back({"pow " + std::to_string(exponent) + "." + std::string(name(type)), std::move(builder).finish(node), unary_inputs(type)});
+      cases.push_back({"pow " + std::to_string(exponent) + "." + std::string(name(type)),
+                       std::move(builder).finish(node), unary_inputs(type)});
     }
   }
   run(cases, [](const Case& c, const std::vector<uint64_t>& inputs, uint64_t got) {
@@ -319,7 +409,8 @@ TEST(Expression, Power) {
     if (type == DType::f64) {
       const double want = decode(type, evaluate(c.expr, inputs)), value = decode(type, got);
       if (std::isnan(want) ? std::isnan(value) : value == want) return std::string();
-      if (std::isfinite(want) && std::abs(value - want) <= std::max(1e-12 * std::abs(want), 1e-320)) return std::string();
+      if (std::isfinite(want) && std::abs(value - want) <= std::max(1e-12 * std::abs(want), 1e-320))
+        return std::string();
       return "got " + describe(type, got) + ", expected " + std::to_string(want);
     }
     const ExprNode& last = c.expr.nodes.back();
@@ -338,14 +429,17 @@ TEST(Expression, GeluQuantized) {
   inner = builder.binary(ExprOp::mul, constant(0.7978845608), builder.binary(ExprOp::add, x, inner));
   const uint16_t gate = builder.binary(ExprOp::add, constant(1), builder.unary(ExprOp::tanh, inner));
   const uint16_t y = builder.binary(ExprOp::mul, builder.binary(ExprOp::mul, constant(0.5), x), gate);
-  const uint16_t q = builder.convert(builder.binary(ExprOp::div, y, constant(0.02)), DType::f8e4m3fn, Overflow::saturate);
+  const uint16_t q =
+      builder.convert(builder.binary(ExprOp::div, y, constant(0.02)), DType::f8e4m3fn, Overflow::saturate);
   const Case c{"gelu", std::move(builder).finish(q), unary_inputs(DType::f32)};
   run({c}, [](const Case& k, const std::vector<uint64_t>& inputs, uint64_t got) {
     const uint64_t want = evaluate(k.expr, inputs);
-    // Where y is about 0 the tanh is near -1, and a few units of its error are all that is left of 1 + tanh: compare as values.
+    // Where y is about 0 the tanh is near -1, and a few units of its error are all that is left of 1 + tanh: compare as
+    // values.
     const double step = std::abs(decode(DType::f8e4m3fn, want)) / 8 + 0x1p-9;
-    if (is_nan(DType::f8e4m3fn, want) ? is_nan(DType::f8e4m3fn, got)
-                                      : std::abs(decode(DType::f8e4m3fn, got) - decode(DType::f8e4m3fn, want)) <= step) {
+    if (is_nan(DType::f8e4m3fn, want)
+            ? is_nan(DType::f8e4m3fn, got)
+            : std::abs(decode(DType::f8e4m3fn, got) - decode(DType::f8e4m3fn, want)) <= step) {
       return std::string();
     }
     return "got " + describe(DType::f8e4m3fn, got) + ", expected " + describe(DType::f8e4m3fn, want);

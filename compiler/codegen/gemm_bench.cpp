@@ -10,7 +10,8 @@ namespace {
 struct Shape3 {
   int64_t m, n, k;
 };
-constexpr Shape3 shapes[] = {{365, 1076, 1152}, {365, 288, 4304}, {729, 1152, 1152}, {46, 4304, 1152}, {92, 538, 1152}, {16, 1152, 1152}};
+constexpr Shape3 shapes[] = {{365, 1076, 1152}, {365, 288, 4304}, {729, 1152, 1152},
+                             {46, 4304, 1152},  {92, 538, 1152},  {16, 1152, 1152}};
 
 // tanh-GELU and quantization of sum * scale + bias.
 Expr gelu(DType result) {
@@ -44,7 +45,8 @@ KernelContract contract(const Shape3& s, DType operands, bool fused, bool transp
   return c;
 }
 
-void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, uint32_t kernel, bool transposed_b) {
+void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, uint32_t kernel,
+         bool transposed_b) {
   const int64_t m = c.extents[0], n = c.extents[1], k = c.extents[2];
   testing::Memory memory;
   std::mt19937_64 random(1);
@@ -84,7 +86,8 @@ int main(int argc, char** argv) {
       for (const char* variant : {"", "/gelu", "/transposed_b"}) {
         const bool fused = variant[0] == '/' && variant[1] == 'g', transposed = variant[0] == '/' && variant[1] == 't';
         kernels.contracts.push_back(contract(s, type, fused, transposed));
-        names.push_back({std::string(name(type)) + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + variant,
+        names.push_back({std::string(name(type)) + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" +
+                             std::to_string(s.k) + variant,
                          transposed});
       }
     }
@@ -92,9 +95,10 @@ int main(int argc, char** argv) {
   const std::vector<testing::Code> codes = testing::compile_and_load(kernels);
   for (const testing::Code& code : codes) {
     for (uint32_t i = 0; i < names.size(); ++i) {
-      benchmark::RegisterBenchmark((code.target + "/" + names[i].name).c_str(), [&code, &kernels, &names, i](benchmark::State& state) {
-        run(state, code, kernels.contracts[i], i, names[i].transposed_b);
-      });
+      benchmark::RegisterBenchmark((code.target + "/" + names[i].name).c_str(),
+                                   [&code, &kernels, &names, i](benchmark::State& state) {
+                                     run(state, code, kernels.contracts[i], i, names[i].transposed_b);
+                                   });
     }
   }
   benchmark::Initialize(&argc, argv);

@@ -33,7 +33,9 @@ Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
   Case c;
   c.what = std::string(name(a)) + " " + std::string(name(b)) + " " + std::string(name(result)) + " " +
            to_string(Shape{m, n, k});
-  c.contract = {.family = Family::gemm, .extents = {m, n, k}, .operands = {rows(a), rows(b), rows(result)},
+  c.contract = {.family = Family::gemm,
+                .extents = {m, n, k},
+                .operands = {rows(a), rows(b), rows(result)},
                 .expr = convert_sum(DType::f32, result)};
   // Leading strides beyond the row, as in a block of a larger matrix.
   c.strides = {Strides{k + 3, 1}, Strides{n + 5, 1}, Strides{n + 1, 1}};
@@ -41,7 +43,8 @@ Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
 }
 
 // The product in double; exact for small_values.
-std::vector<double> sums_of(const KernelContract& contract, const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+std::vector<double> sums_of(const KernelContract& contract, const std::vector<uint64_t>& a,
+                            const std::vector<uint64_t>& b) {
   const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
   const auto value = [](DType type, uint64_t bits) {
     const auto wide = testing::identity(type);
@@ -78,7 +81,8 @@ void check(const std::vector<Case>& cases) {
   constexpr uint64_t seed = 20;
   for (size_t index = 0; index < cases.size(); ++index) {
     const KernelContract& contract = cases[index].contract;
-    const Shape shapes[] = {{contract.extents[0], contract.extents[2]}, {contract.extents[2], contract.extents[1]},
+    const Shape shapes[] = {{contract.extents[0], contract.extents[2]},
+                            {contract.extents[2], contract.extents[1]},
                             {contract.extents[0], contract.extents[1]}};
     std::mt19937_64 random(seed + index);
     Memory memory;
@@ -200,7 +204,8 @@ TEST(Gemm, Epilogues) {
                            {DType::f32, {Access::strided, Access::broadcast}},
                            {DType::boolean, {Access::strided, Access::strided}},
                            rows(result)};
-    c.strides = {Strides{k, 1}, Strides{n, 1}, Strides{0, 0}, Strides{0, 1}, Strides{3, 0}, Strides{2 * n, -2}, Strides{n, 1}};
+    c.strides = {Strides{k, 1}, Strides{n, 1},      Strides{0, 0}, Strides{0, 1},
+                 Strides{3, 0}, Strides{2 * n, -2}, Strides{n, 1}};
     cases.push_back(c);
   }
   check(cases);
@@ -239,7 +244,8 @@ TEST(Gemm, RoundingAndSpecialValues) {
     std::mt19937_64 random(7);
     std::normal_distribution<double> normal;
     Memory memory;
-    const Operand a = memory.add(DType::f32, {m, k}), b = memory.add(DType::f32, {k, n}), r = memory.add(DType::f32, {m, n});
+    const Operand a = memory.add(DType::f32, {m, k}), b = memory.add(DType::f32, {k, n}),
+                  r = memory.add(DType::f32, {m, n});
     for (const Operand* operand : {&a, &b}) {
       Memory::each(*operand, [&](int64_t element, int64_t) {
         memory.set_bits(*operand, element, encode(DType::f32, normal(random), Overflow::propagate));
@@ -253,11 +259,54 @@ TEST(Gemm, RoundingAndSpecialValues) {
     for (int64_t i = 0; i < m * n; ++i) {
       const double value = decode(DType::f32, got[static_cast<size_t>(i)]), expected = want[static_cast<size_t>(i)];
       if (std::isfinite(expected)) {
-        EXPECT_NEAR(value, expected, 1e-4);  // sums of 700 products of variance 1: about 26, each step off by 1e-6 at most
+        EXPECT_NEAR(value, expected,
+                    1e-4);  // sums of 700 products of variance 1: about 26, each step off by 1e-6 at most
       } else if (std::isnan(expected)) {
         EXPECT_TRUE(std::isnan(value));
       } else {
         EXPECT_EQ(value, expected);
+      }
+    }
+  }
+}
+
+// Operands that end where the next page must not be touched.
+TEST(Gemm, ReadsNothingBeyondItsOperands) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const int64_t m = 15, n = 37, k = 19;
+  for (const DType type : {DType::f32, DType::f8e4m3fn}) {
+    Case c = plain(m, n, k, type, type, DType::f32);
+    c.contract.operands.insert(c.contract.operands.begin() + 2, rows(type));
+    ExprBuilder builder(2);
+    const uint16_t extra = builder.convert(builder.input(1, type), DType::f32);
+    c.contract.expr = std::move(builder).finish(builder.binary(ExprOp::add, builder.input(0, DType::f32), extra));
+    Case transposed = c;
+    transposed.contract.operands[0] = transposed.contract.operands[1] = columns(type);
+    KernelSet kernels;
+    kernels.contracts = {c.contract, transposed.contract};
+    for (const Code& code : testing::compile_and_load(kernels)) {
+      for (uint32_t kernel = 0; kernel < 2; ++kernel) {
+        Memory memory;
+        const Operand result = memory.add(DType::f32, {m, n});
+        std::vector<Operand> operands;
+        std::vector<void*> pages;
+        for (const Shape& shape : {Shape{m, k}, Shape{k, n}, Shape{m, n}}) {
+          void* const begin = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+          ASSERT_NE(begin, MAP_FAILED);
+          ASSERT_EQ(mprotect(static_cast<char*>(begin) + page, page, PROT_NONE), 0);
+          pages.push_back(begin);
+          const auto bytes = static_cast<size_t>(shape.elements()) * byte_size(type);
+          ASSERT_LE(bytes, page);
+          // Relative to the arena, which wraps around to any address.
+          const uint64_t offset =
+              reinterpret_cast<uint64_t>(begin) + page - bytes - reinterpret_cast<uint64_t>(memory.base());
+          const bool rows_first = kernel == 0 || pages.size() == 3;
+          operands.push_back({type, shape, rows_first ? Strides{shape[1], 1} : Strides{1, shape[0]}, offset, {}});
+        }
+        operands.push_back(result);
+        EXPECT_TRUE(memory.run(code, kernel, operands));
+        for (const uint64_t bits : memory.read(result)) EXPECT_EQ(bits, 0u);
+        for (void* const begin : pages) munmap(begin, 2 * page);
       }
     }
   }
@@ -269,11 +318,12 @@ TEST(Gemm, TermsOfRepeats) {
   const Code code = testing::compile_and_load(kernels).front();
   Memory memory;
   std::mt19937_64 random(3);
-  Operand a = memory.add(DType::f32, {5, 2, 4}), b = memory.add(DType::f32, {4, 3}), r = memory.add(DType::f32, {2, 2, 3});
+  Operand a = memory.add(DType::f32, {5, 2, 4}), b = memory.add(DType::f32, {4, 3}),
+          r = memory.add(DType::f32, {2, 2, 3});
   memory.write(a, testing::small_values(DType::f32, 40, random));
   memory.write(b, testing::small_values(DType::f32, 12, random));
   const std::vector<uint64_t> all = memory.read(a);
-  a.extents = {2, 4}, a.strides = {4, 1}, a.terms = {{1, 5, 2 * 4 * 4}};                // one matrix an iteration of the inner loop
+  a.extents = {2, 4}, a.strides = {4, 1}, a.terms = {{1, 5, 2 * 4 * 4}};  // one matrix an iteration of the inner loop
   r.extents = {2, 3}, r.strides = {3, 1}, r.terms = {{0, 3, 0}, {1, 2, 2 * 3 * 4}};  // ping-pong
   std::vector<uint64_t> iterations(abi::max_levels, 0);
   iterations[0] = 9;

@@ -10,12 +10,14 @@ namespace {
 uint32_t copy_kernel(KernelSet& kernels, const CopyDescriptor& descriptor) {
   const CopyKernel copy{descriptor.source, descriptor.destination, descriptor.overflow};
   const auto found = std::find(kernels.copies.begin(), kernels.copies.end(), copy);
-  const auto index = static_cast<uint32_t>(kernels.contracts.size() + static_cast<size_t>(found - kernels.copies.begin()));
+  const auto index =
+      static_cast<uint32_t>(kernels.contracts.size() + static_cast<size_t>(found - kernels.copies.begin()));
   if (found == kernels.copies.end()) kernels.copies.push_back(copy);
   return index;
 }
 
-uint32_t kernel_of(KernelSet& kernels, const TileGraph& graph, const Schedule& schedule, const ScheduledCommand& command) {
+uint32_t kernel_of(KernelSet& kernels, const TileGraph& graph, const Schedule& schedule,
+                   const ScheduledCommand& command) {
   switch (command.kind) {
     case ScheduledCommand::Kind::run:
       return graph.runs()[command.index].contract.index;

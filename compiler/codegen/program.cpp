@@ -87,7 +87,8 @@ class ProgramBuilder {
     loops.insert(loops.end(), descriptor.counts.begin(), descriptor.counts.end());
     loops.push_back(descriptor.chunk);
     program_.commands.push_back(
-        {.kernel = static_cast<uint32_t>(kernels_.contracts.size() + static_cast<size_t>(position - kernels_.copies.begin())),
+        {.kernel =
+             static_cast<uint32_t>(kernels_.contracts.size() + static_cast<size_t>(position - kernels_.copies.begin())),
          .operand_begin = static_cast<uint32_t>(program_.operands.size()),
          .operand_count = 2,
          .data = number_list(loops)});
@@ -122,8 +123,8 @@ class ProgramBuilder {
 
   void add_superstep(size_t index) {
     const ScheduledSuperstep& superstep = schedule_.supersteps[index];
-    program_.supersteps.push_back({.entry = kernels_.superstep_entry[index],
-                                   .tile_begin = static_cast<uint32_t>(program_.tile_begin.size())});
+    program_.supersteps.push_back(
+        {.entry = kernels_.superstep_entry[index], .tile_begin = static_cast<uint32_t>(program_.tile_begin.size())});
     const auto first = static_cast<uint32_t>(program_.commands.size());
     const uint32_t begin = superstep.tile_begin.front();
     for (const uint32_t position : superstep.tile_begin) program_.tile_begin.push_back(first + position - begin);
@@ -133,7 +134,8 @@ class ProgramBuilder {
   void add_region(const Region& region, double executions) {
     for (const Step& step : graph_.steps(region)) {
       if (step.kind == Step::Kind::superstep) {
-        program_.control.push_back({.kind = ControlStep::Kind::superstep, .superstep = step.index, .level = 0, .count = 0});
+        program_.control.push_back(
+            {.kind = ControlStep::Kind::superstep, .superstep = step.index, .level = 0, .count = 0});
         for (const Command& command : graph_.commands(graph_.supersteps()[step.index])) {
           if (command.kind != Command::Kind::run) continue;
           const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
@@ -165,7 +167,8 @@ class ProgramBuilder {
 Result<Program> lower_program(const TileGraph& graph, const Placement& placement, const Schedule& schedule,
                               const KernelSet& kernels, const Machine& machine) {
   if (!machine.global_memory)
-    return fail(ErrorKind::unsupported, "machine " + machine.name + " has no code generation: it plans and interprets only");
+    return fail(ErrorKind::unsupported,
+                "machine " + machine.name + " has no code generation: it plans and interprets only");
   return ProgramBuilder(graph, placement, schedule, kernels).build();
 }
 

@@ -16,11 +16,13 @@ void print_operand(const Program& program, const abi::Operand& operand, std::str
 }  // namespace
 
 std::string print(const Program& program) {
-  std::string text = fmt::format("low-program 1\nmachine {} tiles {} entries {}\narena {} parameters {}\n", program.machine, program.tiles,
-                                 program.entries, program.arena_bytes, program.parameter_bytes);
+  std::string text =
+      fmt::format("low-program 1\nmachine {} tiles {} entries {}\narena {} parameters {}\n", program.machine,
+                  program.tiles, program.entries, program.arena_bytes, program.parameter_bytes);
   const auto bindings = [&](std::string_view kind, const std::vector<Binding>& list) {
     for (const Binding& binding : list)
-      text += fmt::format("{} {} {}{} at {}\n", kind, binding.name, name(binding.dtype), to_string(binding.shape), binding.offset);
+      text += fmt::format("{} {} {}{} at {}\n", kind, binding.name, name(binding.dtype), to_string(binding.shape),
+                          binding.offset);
   };
   bindings("input", program.inputs);
   bindings("output", program.outputs);
@@ -41,10 +43,12 @@ std::string print(const Program& program) {
     const ProgramSuperstep& superstep = program.supersteps[step.superstep];
     text += fmt::format("{}superstep {} entry {}\n", indent, step.superstep, superstep.entry);
     for (uint32_t tile = 0; tile < program.tiles; ++tile) {
-      for (uint32_t c = program.tile_begin[superstep.tile_begin + tile]; c < program.tile_begin[superstep.tile_begin + tile + 1]; ++c) {
+      for (uint32_t c = program.tile_begin[superstep.tile_begin + tile];
+           c < program.tile_begin[superstep.tile_begin + tile + 1]; ++c) {
         const abi::Command& command = program.commands[c];
         text += fmt::format("{}  tile {} kernel {}", indent, tile, command.kernel);
-        for (uint32_t i = 0; i < command.operand_count; ++i) print_operand(program, program.operands[command.operand_begin + i], text);
+        for (uint32_t i = 0; i < command.operand_count; ++i)
+          print_operand(program, program.operands[command.operand_begin + i], text);
         text += "\n";
       }
     }

@@ -47,7 +47,8 @@ Result<std::string> read_whole_file(const std::string& path) {
   return std::move(text).str();
 }
 
-Result<ProcessResult> run_process(std::span<const std::string> arguments, const std::string& input, const TemporaryFolder& folder) {
+Result<ProcessResult> run_process(std::span<const std::string> arguments, const std::string& input,
+                                  const TemporaryFolder& folder) {
   const std::string in = folder.path() + "/stdin", out = folder.path() + "/output";
   {
     std::ofstream file(in, std::ios::binary);
@@ -73,7 +74,8 @@ Result<ProcessResult> run_process(std::span<const std::string> arguments, const 
   posix_spawn_file_actions_destroy(&actions);
   ProcessResult result;
   if (error == ENOENT || error == EACCES || error == ENOTDIR) return result;
-  if (error != 0) return fail(ErrorKind::internal, fmt::format("cannot start {}: {}", arguments[0], system_error(error)));
+  if (error != 0)
+    return fail(ErrorKind::internal, fmt::format("cannot start {}: {}", arguments[0], system_error(error)));
   result.started = true;
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {

@@ -28,10 +28,11 @@ struct ProcessResult {
   std::string output;    // what it wrote to stdout and stderr
 };
 
-// arguments[0] is the program, looked up in PATH if it has no slash. The child gets `input` on stdin and an environment of PATH, LC_ALL
-// and TMPDIR (`folder`, which also takes our own files) alone, so that no variable changes what a compiler does. ErrorKind::internal when
-// the system refuses files or processes.
-Result<ProcessResult> run_process(std::span<const std::string> arguments, const std::string& input, const TemporaryFolder& folder);
+// arguments[0] is the program, looked up in PATH if it has no slash. The child gets `input` on stdin and an environment
+// of PATH, LC_ALL and TMPDIR (`folder`, which also takes our own files) alone, so that no variable changes what a
+// compiler does. ErrorKind::internal when the system refuses files or processes.
+Result<ProcessResult> run_process(std::span<const std::string> arguments, const std::string& input,
+                                  const TemporaryFolder& folder);
 
 // The whole file.
 Result<std::string> read_whole_file(const std::string& path);

@@ -11,7 +11,8 @@ namespace low {
 namespace {
 
 constexpr const char* x86_64_v3[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3"};
-constexpr const char* x86_64_v4[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4", "-mprefer-vector-width=512"};
+constexpr const char* x86_64_v4[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4",
+                                     "-mprefer-vector-width=512"};
 
 constexpr std::array targets = {
     CodegenTarget{"host-x86-64-v3", "LOW_TARGET_HOST_X86_64_V3", x86_64_v3, device::tiling_x86_64_v3},

@@ -1,5 +1,5 @@
-// For tests and benchmarks: kernels compiled and loaded into this process, and a memory in which every byte that a kernel may not write
-// is checked.
+// For tests and benchmarks: kernels compiled and loaded into this process, and a memory in which every byte that a
+// kernel may not write is checked.
 #pragma once
 
 #include <dlfcn.h>
@@ -79,7 +79,8 @@ struct Operand {
 
 class Memory {
  public:
-  // A region for `extents` with `strides` (any sign), with guard bytes on both sides. An element's place is unaligned by nothing.
+  // A region for `extents` with `strides` (any sign), with guard bytes on both sides. An element's place is unaligned
+  // by nothing.
   Operand add(DType dtype, const Shape& extents, const Strides& strides) {
     int64_t low = 0, high = 0;
     for (int axis = 0; axis < extents.rank(); ++axis) {
@@ -93,6 +94,7 @@ class Memory {
   }
   Operand add(DType dtype, const Shape& extents) { return add(dtype, extents, extents.row_major_strides()); }
 
+  const unsigned char* base() const { return bytes_.data(); }
   unsigned char* at(const Operand& operand, int64_t element) {
     return bytes_.data() + operand.offset + element * static_cast<int64_t>(byte_size(operand.dtype));
   }
@@ -138,37 +140,41 @@ class Memory {
     }
     const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), abi::no_data};
     const uint32_t tile_begin[] = {0, 1};
-    const abi::Launch launch{{bytes_.data(), nullptr}, &command, tile_begin, table.data(), nullptr, numbers.data(), nullptr, nullptr};
+    const abi::Launch launch{{bytes_.data(), nullptr}, &command, tile_begin, table.data(), nullptr,
+                             numbers.data(),           nullptr,  nullptr};
     unsigned char* const scratch = static_cast<unsigned char*>(std::aligned_alloc(64, code.scratch_bytes + 64));
     loop([&] { code.entry(&launch, 0, scratch); });
     std::free(scratch);
   }
 
   // Runs one command. False when a byte outside of the result (the last operand) changed.
-  bool run(const Code& code, uint32_t kernel, const std::vector<Operand>& operands, const std::vector<int64_t>& data = {},
+  bool run(const Code& code, uint32_t kernel, const std::vector<Operand>& operands,
+           const std::vector<int64_t>& data = {},
            const std::vector<uint64_t>& iterations = std::vector<uint64_t>(abi::max_levels, 0)) {
     std::vector<abi::Operand> table;
     std::vector<abi::Term> terms;
     std::vector<int64_t> numbers;
     for (const Operand& operand : operands) {
-      table.push_back({abi::memory_arena, static_cast<uint32_t>(numbers.size()), operand.offset, static_cast<uint32_t>(terms.size()),
-                       static_cast<uint32_t>(operand.terms.size())});
+      table.push_back({abi::memory_arena, static_cast<uint32_t>(numbers.size()), operand.offset,
+                       static_cast<uint32_t>(terms.size()), static_cast<uint32_t>(operand.terms.size())});
       numbers.insert(numbers.end(), operand.strides.begin(), operand.strides.end());
       terms.insert(terms.end(), operand.terms.begin(), operand.terms.end());
     }
     const auto data_begin = static_cast<uint32_t>(numbers.size());
     numbers.insert(numbers.end(), data.begin(), data.end());
-    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), data.empty() ? abi::no_data : data_begin};
+    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()),
+                               data.empty() ? abi::no_data : data_begin};
     const uint32_t tile_begin[] = {0, 0, 1};
     abi::Sample samples[2] = {};
-    const abi::Launch launch{{bytes_.data(), nullptr}, &command,       tile_begin,        table.data(),
-                             terms.data(),             numbers.data(), iterations.data(), samples};
+    const abi::Launch launch{{bytes_.data(), nullptr}, &command,          tile_begin, table.data(), terms.data(),
+                             numbers.data(),           iterations.data(), samples};
     // Scratch holds anything: NaNs in every format.
     struct Free {
       void operator()(unsigned char* p) const { std::free(p); }
     };
     const size_t scratch_size = (code.scratch_bytes + 127) / 64 * 64;
-    const std::unique_ptr<unsigned char, Free> scratch(static_cast<unsigned char*>(std::aligned_alloc(64, scratch_size)));
+    const std::unique_ptr<unsigned char, Free> scratch(
+        static_cast<unsigned char*>(std::aligned_alloc(64, scratch_size)));
     std::memset(scratch.get(), 0xff, scratch_size);
     const std::vector<unsigned char> before = bytes_;
     code.entry(&launch, 1, scratch.get());
@@ -192,7 +198,8 @@ class Memory {
   std::vector<unsigned char> bytes_;
 };
 
-// A multiple of 1/4 of at most 2 (floats, exact in all formats: sums of products are exact in f32, in any order), or a small integer.
+// A multiple of 1/4 of at most 2 (floats, exact in all formats: sums of products are exact in f32, in any order), or a
+// small integer.
 inline uint64_t small_value(DType type, std::mt19937_64& random) {
   const auto quarter = static_cast<int64_t>(random() % 17) - 8;
   if (is_float(type)) return encode(type, static_cast<double>(quarter) / 4, Overflow::saturate);

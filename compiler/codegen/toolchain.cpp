@@ -44,20 +44,23 @@ Result<Compiler> find_compiler(const ToolchainOptions& options) {
     const std::string arguments[] = {program, "--version"};
     LOW_TRY(const ProcessResult result, run_process(arguments, "", folder));
     if (!result.started || result.status != 0) continue;
-    if (std::optional<std::string> version = parse_version(result.output)) return Compiler{program, std::move(*version)};
+    if (std::optional<std::string> version = parse_version(result.output))
+      return Compiler{program, std::move(*version)};
   }
-  return fail(ErrorKind::unsupported, fmt::format("compiling kernels needs clang 19 or newer, and {} {} not a program that runs and says "
-                                                  "so; install clang-19 and lld-19, or name another with --clang",
-                                                  fmt::join(programs, ", "), programs.size() == 1 ? "is" : "are"));
+  return fail(ErrorKind::unsupported,
+              fmt::format("compiling kernels needs clang 19 or newer, and {} {} not a program that runs and says "
+                          "so; install clang-19 and lld-19, or name another with --clang",
+                          fmt::join(programs, ", "), programs.size() == 1 ? "is" : "are"));
 }
 
-std::vector<std::string> arguments_of(const std::string& program, const CodegenTarget& target, const std::string& output) {
+std::vector<std::string> arguments_of(const std::string& program, const CodegenTarget& target,
+                                      const std::string& output) {
   std::vector<std::string> arguments = {program, "--no-default-config", "-x", "c++", "-std=c++20", "-O3"};
   arguments.insert(arguments.end(), target.options.begin(), target.options.end());
   for (const char* argument :
-       {"-ffp-contract=off", "-fno-math-errno", "-ffreestanding", "-fno-exceptions", "-fno-rtti", "-fno-stack-protector",
-        "-fno-asynchronous-unwind-tables", "-fno-ident", "-fvisibility=hidden", "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
-        "-Wl,--build-id=none", "-Wl,--strip-all", "-Wl,-z,defs", "-w"}) {
+       {"-ffp-contract=off", "-fno-math-errno", "-ffreestanding", "-fno-exceptions", "-fno-rtti",
+        "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-ident", "-fvisibility=hidden", "-fPIC",
+        "-shared", "-nostdlib", "-fuse-ld=lld", "-Wl,--build-id=none", "-Wl,--strip-all", "-Wl,-z,defs", "-w"}) {
     arguments.emplace_back(argument);
   }
   arguments.push_back(fmt::format("-D{}", target.macro));
@@ -78,8 +81,10 @@ std::string first_diagnostic(const std::string& output) {
 
 // Whether clang says that it does not know the target, rather than that the source is wrong.
 bool unknown_to_clang(const std::string& diagnostic) {
-  return diagnostic.find("unknown target") != std::string::npos || diagnostic.find("unsupported argument") != std::string::npos ||
-         diagnostic.find("unable to create target") != std::string::npos || diagnostic.find("unsupported option") != std::string::npos;
+  return diagnostic.find("unknown target") != std::string::npos ||
+         diagnostic.find("unsupported argument") != std::string::npos ||
+         diagnostic.find("unable to create target") != std::string::npos ||
+         diagnostic.find("unsupported option") != std::string::npos;
 }
 
 Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target, const std::string& source) {
@@ -89,11 +94,12 @@ Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target
   if (!result.started || result.status != 0) {
     const std::string diagnostic = first_diagnostic(result.output);
     if (unknown_to_clang(diagnostic)) {
-      return fail(ErrorKind::unsupported,
-                  fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program, compiler.version, target.name, diagnostic));
+      return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program,
+                                                      compiler.version, target.name, diagnostic));
     }
-    return fail(ErrorKind::internal, fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,
-                                                 compiler.version, target.name, result.status, diagnostic));
+    return fail(ErrorKind::internal,
+                fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,
+                            compiler.version, target.name, result.status, diagnostic));
   }
   CodeObject object;
   object.target = target.name;

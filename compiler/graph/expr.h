@@ -74,11 +74,12 @@ class ExprBuilder {
  public:
   explicit ExprBuilder(int inputs) { expr_.inputs = static_cast<uint16_t>(inputs); }
   uint16_t input(int argument, DType dtype);
-  uint16_t constant(DType dtype, double value);         // encoded with saturation
+  uint16_t constant(DType dtype, double value);  // encoded with saturation
   uint16_t constant_bits(DType dtype, uint64_t bits);
-  uint16_t convert(uint16_t a, DType to, Overflow overflow = Overflow::propagate);  // a itself when the dtype is the same
+  uint16_t convert(uint16_t a, DType to,
+                   Overflow overflow = Overflow::propagate);  // a itself when the dtype is the same
   uint16_t unary(ExprOp op, uint16_t a);
-  uint16_t binary(ExprOp op, uint16_t a, uint16_t b);   // operands of one dtype; comparisons give boolean
+  uint16_t binary(ExprOp op, uint16_t a, uint16_t b);  // operands of one dtype; comparisons give boolean
   uint16_t where(uint16_t condition, uint16_t a, uint16_t b);
   // Copies `other`'s nodes with its input i replaced by node `arguments[i]`; returns the node of its result.
   uint16_t inline_expr(const Expr& other, std::span<const uint16_t> arguments);

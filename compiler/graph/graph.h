@@ -115,9 +115,10 @@ using Attributes = std::variant<Input, Constant, Output, Pointwise, Matmul, Resh
 
 struct Op {
   Attributes attributes;
-  Span32 operands;   // in Graph::operand_pool
-  Span32 results;    // consecutive ValueIds: results.begin is the first
-  std::string name;  // where it came from ("" if nowhere): for messages, printed, without meaning (but for input and output)
+  Span32 operands;  // in Graph::operand_pool
+  Span32 results;   // consecutive ValueIds: results.begin is the first
+  std::string
+      name;  // where it came from ("" if nowhere): for messages, printed, without meaning (but for input and output)
 };
 
 struct Value {
@@ -158,7 +159,8 @@ bool operator==(const Graph& a, const Graph& b);
 class GraphBuilder {
  public:
   // Appends an operation with given result types; nothing is checked before finish().
-  OpId add(Attributes attributes, std::span<const ValueId> operands, std::span<const Type> results, std::string name = "");
+  OpId add(Attributes attributes, std::span<const ValueId> operands, std::span<const Type> results,
+           std::string name = "");
 
   // Shorthands with inferred result types. Preconditions on operands are those of verify(); violating one is our bug
   // (LOW_CHECK), so a frontend checks what a user can cause before it calls.
@@ -168,7 +170,7 @@ class GraphBuilder {
   void output(std::string name, ValueId value);
   ValueId pointwise(Expr expr, std::span<const ValueId> inputs, std::string name = "");
   ValueId matmul(Matmul attributes, std::span<const ValueId> operands, DType result, std::string name = "");
-  ValueId reshape(ValueId value, const Shape& shape, std::string name = "");    // the value itself if nothing changes
+  ValueId reshape(ValueId value, const Shape& shape, std::string name = "");  // the value itself if nothing changes
   ValueId transpose(ValueId value, const Shape& permutation, std::string name = "");  // likewise
   ValueId slice(ValueId value, const Shape& start, const Shape& step, const Shape& extents, std::string name = "");
   ValueId expand(ValueId value, const Shape& shape, std::string name = "");

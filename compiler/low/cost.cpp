@@ -117,7 +117,8 @@ class Accountant {
         const KernelRun& run = graph_.runs()[command.index];
         kernel = work_of(graph_, machine_, run);
         if (kernel.kind == KernelWork::Kind::gemm)
-          report_.flop += 2 * static_cast<double>(graph_.contract(run).extents.elements()) * static_cast<double>(executions);
+          report_.flop +=
+              2 * static_cast<double>(graph_.contract(run).extents.elements()) * static_cast<double>(executions);
       } else {
         kernel = work_of(graph_, graph_.copies()[command.index]);
       }
@@ -139,14 +140,16 @@ CostReport cost(const TileGraph& graph, const Machine& machine) { return Account
 std::string to_string(const CostReport& report, const Machine& machine) {
   const double microseconds = 1e6 / machine.clock_hz;
   const auto line = [&](const Cost& items, double cycles) {
-    return fmt::format("{:>12.3f} us: compute {:.3f}, memory {:.3f}, exchange {:.3f}, launch {:.3f}; padding {:.3f}\n", cycles * microseconds,
-                       items.compute * microseconds, items.memory * microseconds, items.exchange * microseconds,
-                       items.launch * microseconds, items.padding * microseconds);
+    return fmt::format("{:>12.3f} us: compute {:.3f}, memory {:.3f}, exchange {:.3f}, launch {:.3f}; padding {:.3f}\n",
+                       cycles * microseconds, items.compute * microseconds, items.memory * microseconds,
+                       items.exchange * microseconds, items.launch * microseconds, items.padding * microseconds);
   };
   std::string text = "expanded" + line(report.total.items, report.total.cycles);
   for (size_t i = 0; i < report.supersteps.size(); ++i)
-    text += fmt::format("  s{} x {}", i, report.executions[i]) + line(report.supersteps[i], report.supersteps[i].total());
-  text += fmt::format("  {} kernel runs, {} copies, {} exchanges to {} recipients\n", report.runs, report.copies, report.exchanges, report.recipients);
+    text +=
+        fmt::format("  s{} x {}", i, report.executions[i]) + line(report.supersteps[i], report.supersteps[i].total());
+  text += fmt::format("  {} kernel runs, {} copies, {} exchanges to {} recipients\n", report.runs, report.copies,
+                      report.exchanges, report.recipients);
   return text;
 }
 

@@ -15,11 +15,11 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
 Result<TileGraph> simplify(const TileGraph& graph);
 
 struct CostReport {
-  CostSum total;                         // whole run, repeats counted
-  std::vector<Cost> supersteps;          // one execution of each, by SuperstepId
-  std::vector<uint64_t> executions;      // of each superstep in a run
-  double seconds = 0;                    // total at the machine's clock
-  double flop = 0;                       // matrix operations (a multiply-add counts two), repeats counted
+  CostSum total;                     // whole run, repeats counted
+  std::vector<Cost> supersteps;      // one execution of each, by SuperstepId
+  std::vector<uint64_t> executions;  // of each superstep in a run
+  double seconds = 0;                // total at the machine's clock
+  double flop = 0;                   // matrix operations (a multiply-add counts two), repeats counted
   uint64_t runs = 0, copies = 0, exchanges = 0, recipients = 0;  // in the graph, a Repeat's body once
 };
 // Analytical: the same functions as the search's, applied to what the graph really does.

@@ -65,7 +65,8 @@ class Simplifier {
         std::vector<TileAccess> accesses;
         append_accesses(graph_, command, accesses);
         for (const TileAccess& access : accesses)
-          uses_[access.interval.allocation.index].push_back({position, in_repeat, command, access.write, access.interval});
+          uses_[access.interval.allocation.index].push_back(
+              {position, in_repeat, command, access.write, access.interval});
       }
       ++position;
     }
@@ -83,7 +84,9 @@ class Simplifier {
     std::optional<Rebinding> place;
     int64_t moved = 0;
     for (const Use& use : uses) {
-      if (use.in_repeat || use.position != uses[0].position || use.command.kind != Command::Kind::copy || use.write == input) return {};
+      if (use.in_repeat || use.position != uses[0].position || use.command.kind != Command::Kind::copy ||
+          use.write == input)
+        return {};
       const LocalCopy& copy = graph_.copies()[use.command.index];
       const CopyDescriptor& descriptor = graph_.descriptor(copy);
       const View& here = input ? copy.source : copy.destination;
@@ -98,7 +101,9 @@ class Simplifier {
     }
     if (moved != tensor.type.shape.elements() || place->offset < 0) return {};
     const Allocation& target = graph_.allocation(place->allocation);
-    if (target.role != Role::intermediate || target.alias.valid() || (bound_[place->allocation.index] & (input ? 1 : 2)) != 0) return {};
+    if (target.role != Role::intermediate || target.alias.valid() ||
+        (bound_[place->allocation.index] & (input ? 1 : 2)) != 0)
+      return {};
     const auto size = static_cast<int64_t>(byte_size(tensor.type.dtype));
     const int64_t first = place->offset * size, last = first + moved * size - 1;
     for (const Use& use : uses_[place->allocation.index]) {
@@ -144,7 +149,8 @@ class Simplifier {
         if (command.kind == Command::Kind::copy) {
           if (dead_copies_[command.index]) continue;
           const LocalCopy& copy = graph_.copies()[command.index];
-          builder_.copy(builder_.descriptor(graph_.descriptor(copy)), rebuilt(copy.source), rebuilt(copy.destination), copy.tile);
+          builder_.copy(builder_.descriptor(graph_.descriptor(copy)), rebuilt(copy.source), rebuilt(copy.destination),
+                        copy.tile);
           continue;
         }
         const KernelRun& run = graph_.runs()[command.index];
@@ -176,7 +182,8 @@ class Simplifier {
       const Superstep& superstep = graph_.supersteps()[step.index];
       std::vector<TileAccess> accesses;
       for (const Command& command : graph_.commands(superstep))
-        if (command.kind != Command::Kind::copy || !dead_copies_[command.index]) append_accesses(graph_, command, accesses);
+        if (command.kind != Command::Kind::copy || !dead_copies_[command.index])
+          append_accesses(graph_, command, accesses);
       if (superstep.exchanges.count > 0 || conflict_between_tiles(group_accesses, accesses)) flush();
       group.push_back(step.index);
       group_accesses.insert(group_accesses.end(), accesses.begin(), accesses.end());

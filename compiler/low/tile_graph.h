@@ -47,9 +47,9 @@ enum class Padding : uint8_t {
 
 struct TensorType {
   DType dtype = DType::f32;
-  Shape extents;         // of the data
-  Shape padded;          // of the storage, at least `extents` on every axis
-  Shape order;           // axes from outermost to innermost in storage
+  Shape extents;  // of the data
+  Shape padded;   // of the storage, at least `extents` on every axis
+  Shape order;    // axes from outermost to innermost in storage
   Padding padding = Padding::unspecified;
   bool operator==(const TensorType&) const = default;
 };
@@ -66,10 +66,10 @@ enum class Role : uint8_t { input, output, parameter, intermediate };
 
 struct Allocation {
   TypeId type;
-  TileId home;        // none: global memory
+  TileId home;  // none: global memory
   Role role = Role::intermediate;
-  uint32_t binding = 0;       // input / output: which one; parameter: index into TileGraph::constants()
-  AllocationId alias;         // shares the storage of that earlier allocation (same bytes), or none
+  uint32_t binding = 0;  // input / output: which one; parameter: index into TileGraph::constants()
+  AllocationId alias;    // shares the storage of that earlier allocation (same bytes), or none
 };
 
 struct Term {
@@ -108,10 +108,10 @@ struct OperandContract {
 // Everything that picks one compiled kernel, and nothing that places it.
 struct KernelContract {
   Family family = Family::pointwise;
-  Shape extents;                          // gemm: (m, n, k) of one run; pointwise: the iteration space, rank at least 1
-  DType math = DType::f32;                // gemm: the products' operands are converted to this
-  DType accumulate = DType::f32;          // gemm
-  int64_t stage_k = 0;                    // gemm: depth in which the kernel stages operands; a hint that changes no result
+  Shape extents;                  // gemm: (m, n, k) of one run; pointwise: the iteration space, rank at least 1
+  DType math = DType::f32;        // gemm: the products' operands are converted to this
+  DType accumulate = DType::f32;  // gemm
+  int64_t stage_k = 0;            // gemm: depth in which the kernel stages operands; a hint that changes no result
   std::vector<OperandContract> operands;  // gemm: a, b, extras…, result; pointwise: inputs…, result
   // gemm: input 0 is the accumulator, then the extras. pointwise: the body. Never without nodes.
   Expr expr;
@@ -129,10 +129,10 @@ struct KernelRun {
 struct CopyDescriptor {
   DType source = DType::f32, destination = DType::f32;
   Overflow overflow = Overflow::propagate;
-  Shape counts;                // loops from outermost to innermost; may be rank 0
-  Strides source_strides;      // elements
+  Shape counts;            // loops from outermost to innermost; may be rank 0
+  Strides source_strides;  // elements
   Strides destination_strides;
-  int64_t chunk = 1;           // elements
+  int64_t chunk = 1;  // elements
   bool operator==(const CopyDescriptor&) const = default;
 };
 

@@ -11,15 +11,15 @@ namespace low::lowc {
 
 // What says how a model is compiled: shared by all commands that take a model.
 struct ModelOptions {
-  std::string model;                      // .onnx, or .low where a package will do
-  std::vector<std::string> dimensions;    // name=N
-  std::vector<std::string> shapes;        // name=a,b,c
+  std::string model;                    // .onnx, or .low where a package will do
+  std::vector<std::string> dimensions;  // name=N
+  std::vector<std::string> shapes;      // name=a,b,c
   std::vector<std::string> targets;
   std::string machine;
   std::optional<uint32_t> tiles;
   std::string plan_file;
   int finalists = 4;
-  int threads = 0;                        // 0: one for each core
+  int threads = 0;  // 0: one for each core
   std::string clang;
   int verbose = 0;
 };

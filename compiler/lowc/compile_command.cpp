@@ -12,15 +12,18 @@ namespace low::lowc {
 namespace {
 
 // The stages that --print shows, in pipeline order.
-constexpr std::array<std::string_view, 9> stages = {"import", "graph", "plan", "tiles", "cost", "placement", "schedule", "source", "program"};
+constexpr std::array<std::string_view, 9> stages = {"import",    "graph",    "plan",   "tiles",  "cost",
+                                                    "placement", "schedule", "source", "program"};
 
 void write_stdout(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 std::string explain(const PlannedProgram& planned) {
-  std::string text = fmt::format("{} candidates on {}; {} finalists\n", planned.candidates, planned.machine.name, planned.finalists.size());
+  std::string text = fmt::format("{} candidates on {}; {} finalists\n", planned.candidates, planned.machine.name,
+                                 planned.finalists.size());
   for (size_t i = 0; i < planned.finalists.size(); ++i) {
     const ExpandedFinalist& finalist = planned.finalists[i];
-    text += fmt::format("\nfinalist {}{}", i, i == planned.chosen ? " (chosen: the lowest cost of its expanded graph)" : "");
+    text += fmt::format("\nfinalist {}{}", i,
+                        i == planned.chosen ? " (chosen: the lowest cost of its expanded graph)" : "");
     if (!finalist.rejected.empty()) text += ": rejected: " + finalist.rejected;
     text += "\n" + finalist.finalist.explanation;
     if (finalist.graph) text += to_string(finalist.cost, planned.machine);
@@ -58,13 +61,15 @@ Result<std::string> print_planned(const std::string& stage, const PlannedProgram
   if (stage == "schedule") return print(planned.schedule, planned.graph);
   const KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
   if (stage == "source") return emit_source(kernels);
-  LOW_TRY(const Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, planned.machine));
+  LOW_TRY(const Program program,
+          lower_program(planned.graph, planned.placement, planned.schedule, kernels, planned.machine));
   return print(program);
 }
 
 Result<void> run(const CompileCommand& command) {
   if (!command.print.empty() && std::ranges::find(stages, command.print) == stages.end())
-    return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print, fmt::join(stages, ", ")));
+    return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print,
+                                              fmt::join(stages, ", ")));
   if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
   LOW_TRY(const CompileOptions options, compile_options(command.model));
   LOW_TRY(const Machine machine, select_machine(options));
@@ -106,9 +111,11 @@ Result<void> run(const CompileCommand& command) {
     write_stdout(report_json(command, planned, package_bytes));
   } else if (!command.explain) {
     const CostReport& cost = planned.finalists[planned.chosen].cost;
-    write_stdout(fmt::format("{}: {} supersteps, {} kernel runs, {} copies on {} tiles of {}; arena {} bytes, parameters {} bytes; predicted {:.3f} ms\n",
-                             command.model.model, cost.supersteps.size(), cost.runs, cost.copies, machine.tiles, machine.name,
-                             planned.placement.arena_bytes, planned.placement.parameter_bytes, cost.seconds * 1e3));
+    write_stdout(
+        fmt::format("{}: {} supersteps, {} kernel runs, {} copies on {} tiles of {}; arena {} bytes, parameters {} "
+                    "bytes; predicted {:.3f} ms\n",
+                    command.model.model, cost.supersteps.size(), cost.runs, cost.copies, machine.tiles, machine.name,
+                    planned.placement.arena_bytes, planned.placement.parameter_bytes, cost.seconds * 1e3));
     if (!command.output.empty()) write_stdout(fmt::format("{}: {} bytes\n", command.output, package_bytes));
   }
   return {};

@@ -9,14 +9,21 @@ namespace low::lowc {
 namespace {
 
 void write_json(const KernelInfo& kernel, JsonWriter& json) {
-  json.begin_object().member("name", kernel.name).member("vgprs", uint64_t{kernel.vgprs}).member("sgprs", uint64_t{kernel.sgprs});
+  json.begin_object()
+      .member("name", kernel.name)
+      .member("vgprs", uint64_t{kernel.vgprs})
+      .member("sgprs", uint64_t{kernel.sgprs});
   json.member("lds_bytes", kernel.lds_bytes).member("vgpr_spills", uint64_t{kernel.vgpr_spills}).end_object();
 }
 
 void write_json(std::string_view name, const std::vector<Binding>& bindings, JsonWriter& json) {
   json.key(name).begin_array();
   for (const Binding& binding : bindings)
-    json.begin_object().member("name", binding.name).member("type", to_string(Type{binding.dtype, binding.shape})).member("offset", binding.offset).end_object();
+    json.begin_object()
+        .member("name", binding.name)
+        .member("type", to_string(Type{binding.dtype, binding.shape}))
+        .member("offset", binding.offset)
+        .end_object();
   json.end_array();
 }
 
@@ -29,26 +36,44 @@ Result<void> inspect(const InspectCommand& command) {
   }
   const Manifest& manifest = package->manifest();
   JsonWriter json;
-  json.begin_object().member("version", 1).member("producer", manifest.producer).member("source_hash", manifest.source_hash);
-  json.member("clang", manifest.clang_version).member("model_sha256", manifest.model_sha256).key("variants").begin_array();
-  std::string text = fmt::format("{}: by {}, {}\nmodel {}\n", command.package, manifest.producer, manifest.clang_version, manifest.model_sha256);
+  json.begin_object()
+      .member("version", 1)
+      .member("producer", manifest.producer)
+      .member("source_hash", manifest.source_hash);
+  json.member("clang", manifest.clang_version)
+      .member("model_sha256", manifest.model_sha256)
+      .key("variants")
+      .begin_array();
+  std::string text = fmt::format("{}: by {}, {}\nmodel {}\n", command.package, manifest.producer,
+                                 manifest.clang_version, manifest.model_sha256);
   for (const VariantInfo& variant : manifest.variants) {
     LOW_TRY(const Program program, package->program(variant));
     json.begin_object().member("machine", variant.machine).member("tiles", uint64_t{program.tiles});
-    json.member("supersteps", static_cast<uint64_t>(program.supersteps.size())).member("commands", static_cast<uint64_t>(program.commands.size()));
-    json.member("arena_bytes", program.arena_bytes).member("parameter_bytes", program.parameter_bytes).member("flop", program.flop);
+    json.member("supersteps", static_cast<uint64_t>(program.supersteps.size()))
+        .member("commands", static_cast<uint64_t>(program.commands.size()));
+    json.member("arena_bytes", program.arena_bytes)
+        .member("parameter_bytes", program.parameter_bytes)
+        .member("flop", program.flop);
     write_json("inputs", program.inputs, json);
     write_json("outputs", program.outputs, json);
-    text += fmt::format("machine {}: {} tiles, {} supersteps, {} commands; arena {} bytes, parameters {} bytes, {:.6g} GFLOP a run\n", variant.machine,
-                        program.tiles, program.supersteps.size(), program.commands.size(), program.arena_bytes, program.parameter_bytes, program.flop / 1e9);
-    for (const Binding& binding : program.inputs) text += fmt::format("  input {}: {}\n", binding.name, to_string(Type{binding.dtype, binding.shape}));
-    for (const Binding& binding : program.outputs) text += fmt::format("  output {}: {}\n", binding.name, to_string(Type{binding.dtype, binding.shape}));
+    text += fmt::format(
+        "machine {}: {} tiles, {} supersteps, {} commands; arena {} bytes, parameters {} bytes, {:.6g} GFLOP a run\n",
+        variant.machine, program.tiles, program.supersteps.size(), program.commands.size(), program.arena_bytes,
+        program.parameter_bytes, program.flop / 1e9);
+    for (const Binding& binding : program.inputs)
+      text += fmt::format("  input {}: {}\n", binding.name, to_string(Type{binding.dtype, binding.shape}));
+    for (const Binding& binding : program.outputs)
+      text += fmt::format("  output {}: {}\n", binding.name, to_string(Type{binding.dtype, binding.shape}));
     json.key("targets").begin_array();
     for (const TargetInfo& target : variant.targets) {
       LOW_TRY(const std::span<const std::byte> code, package->entry(target.file));
-      json.begin_object().member("target", target.target).member("file", target.file).member("bytes", static_cast<uint64_t>(code.size()));
+      json.begin_object()
+          .member("target", target.target)
+          .member("file", target.file)
+          .member("bytes", static_cast<uint64_t>(code.size()));
       json.member("scratch_bytes", target.scratch_bytes).key("kernels").begin_array();
-      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch\n", target.target, code.size(), target.scratch_bytes);
+      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch\n", target.target, code.size(),
+                          target.scratch_bytes);
       for (const KernelInfo& kernel : target.kernels) {
         write_json(kernel, json);
         text += fmt::format("    {}\n", kernel.name);
@@ -58,7 +83,8 @@ Result<void> inspect(const InspectCommand& command) {
     json.end_array().end_object();
   }
   json.end_array().key("entries").begin_array();
-  for (const auto& [name, bytes] : package->entries()) json.begin_object().member("name", name).member("bytes", static_cast<uint64_t>(bytes.size())).end_object();
+  for (const auto& [name, bytes] : package->entries())
+    json.begin_object().member("name", name).member("bytes", static_cast<uint64_t>(bytes.size())).end_object();
   json.end_array().end_object();
   fmt::print("{}", command.json ? json.text() : text);
   return {};
@@ -70,8 +96,10 @@ Result<void> workload(const WorkloadCommand& command) {
     return {};
   }
   if (command.name.empty() || command.output.empty())
-    return fail(ErrorKind::usage, fmt::format("workload: expected a name and -o FILE; the names are: {}", fmt::join(workload_names(), ", ")));
-  LOW_TRY(const std::string bytes, make_workload(command.name, {.repeat = command.repeat, .unrolled = command.unrolled}));
+    return fail(ErrorKind::usage, fmt::format("workload: expected a name and -o FILE; the names are: {}",
+                                              fmt::join(workload_names(), ", ")));
+  LOW_TRY(const std::string bytes,
+          make_workload(command.name, {.repeat = command.repeat, .unrolled = command.unrolled}));
   return write_file(command.output, std::as_bytes(std::span(bytes)));
 }
 
@@ -117,12 +145,16 @@ int machines_command(bool as_json) {
   for (const std::string_view name : machine_names()) {
     const auto machine = find_machine(name);
     if (!machine) return report(machine.error());
-    json.begin_object().member("name", machine->name).member("description", machine->description).member("tiles", uint64_t{machine->tiles});
+    json.begin_object()
+        .member("name", machine->name)
+        .member("description", machine->description)
+        .member("tiles", uint64_t{machine->tiles});
     json.member("global_memory", machine->global_memory).key("targets").begin_array();
     for (const std::string& target : machine->targets) json.value(std::string_view(target));
     json.end_array().end_object();
     text += fmt::format("{}: {}; {} tiles; targets: {}\n", machine->name, machine->description, machine->tiles,
-                        machine->targets.empty() ? "none (plans and interprets only)" : fmt::format("{}", fmt::join(machine->targets, ", ")));
+                        machine->targets.empty() ? "none (plans and interprets only)"
+                                                 : fmt::format("{}", fmt::join(machine->targets, ", ")));
   }
   json.end_array().end_object();
   fmt::print("{}", as_json ? json.text() : text);

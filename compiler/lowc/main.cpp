@@ -19,7 +19,8 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
   app.add_option("--tiles", options.tiles, "logical tiles of the host")->check(CLI::Range(1u, 65536u));
   app.add_option("--plan", options.plan_file, "replay a plan instead of searching");
   app.add_option("--finalists", options.finalists, "plans that are expanded in full")->check(CLI::Range(1, 64));
-  app.add_option("--threads", options.threads, "worker threads (0: one for each core); changes no result")->check(CLI::Range(0, 1024));
+  app.add_option("--threads", options.threads, "worker threads (0: one for each core); changes no result")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--clang", options.clang, "clang program that compiles kernels");
   app.add_flag("-v,--verbose", options.verbose, "log stages; twice: more");
 }
@@ -39,7 +40,8 @@ int run(int argc, char** argv) {
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
   add_model_options(*compile_app, compile.model, "ONNX model");
   compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
-  compile_app->add_option("--print", compile.print, "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
+  compile_app->add_option("--print", compile.print,
+                          "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
   compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
   compile_app->add_flag("--json", compile.json, "report as JSON");
   compile_app->callback([&] {
@@ -61,7 +63,8 @@ int run(int argc, char** argv) {
   });
 
   VerifyCommand verify;
-  CLI::App* verify_app = app.add_subcommand("verify", "compare a device's or the interpreter's results with the reference");
+  CLI::App* verify_app =
+      app.add_subcommand("verify", "compare a device's or the interpreter's results with the reference");
   add_model_options(*verify_app, verify.model, "ONNX model");
   add_input_options(*verify_app, verify.inputs);
   verify_app->add_option("--device", verify.device, "device to run on");
@@ -98,8 +101,11 @@ int run(int argc, char** argv) {
   CLI::App* workload_app = app.add_subcommand("workload", "write a canonical model");
   workload_app->add_option("name", workload.name, "workload");
   workload_app->add_option("-o,--output", workload.output, "ONNX file to write");
-  auto* repeat = workload_app->add_option("--repeat", workload.repeat, "number of blocks, as a Scan")->check(CLI::Range(0, 1024));
-  workload_app->add_option("--unrolled", workload.unrolled, "number of blocks, written out")->check(CLI::Range(1, 1024))->excludes(repeat);
+  auto* repeat =
+      workload_app->add_option("--repeat", workload.repeat, "number of blocks, as a Scan")->check(CLI::Range(0, 1024));
+  workload_app->add_option("--unrolled", workload.unrolled, "number of blocks, written out")
+      ->check(CLI::Range(1, 1024))
+      ->excludes(repeat);
   workload_app->add_flag("--list", workload.list, "list the names");
   workload_app->callback([&] { code = workload_command(workload); });
 

@@ -1,13 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cctype>
+#include <chrono>
 #include <filesystem>
 #include <set>
 
-#include "compiler/low/interpret/interpret.h"
 #include "compiler/graph/passes/passes.h"
+#include "compiler/low/interpret/interpret.h"
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/support.h"
 #include "reference/reference.h"
@@ -40,14 +40,16 @@ std::string file_name(const std::string& name) {
   return result;
 }
 
-Result<void> write_outputs(const RunCommand& command, const std::vector<Binding>& bindings, const std::vector<Tensor>& outputs) {
+Result<void> write_outputs(const RunCommand& command, const std::vector<Binding>& bindings,
+                           const std::vector<Tensor>& outputs) {
   for (const std::string& text : command.outputs) {
     LOW_TRY(const auto pair, split_pair(text, "--output"));
     const auto at = std::ranges::find(bindings, pair.first, &Binding::name);
     if (at == bindings.end()) {
       std::vector<std::string> names;
       for (const Binding& binding : bindings) names.push_back(binding.name);
-      return fail(ErrorKind::usage, fmt::format("--output: there is no output \"{}\"; the outputs are: {}", pair.first, fmt::join(names, ", ")));
+      return fail(ErrorKind::usage, fmt::format("--output: there is no output \"{}\"; the outputs are: {}", pair.first,
+                                                fmt::join(names, ", ")));
     }
     LOW_TRY_VOID(write_tensor(pair.second, pair.first, outputs[static_cast<size_t>(at - bindings.begin())]));
   }
@@ -59,7 +61,8 @@ Result<void> write_outputs(const RunCommand& command, const std::vector<Binding>
   for (size_t i = 0; i < outputs.size(); ++i) {
     std::string name = file_name(bindings[i].name);
     while (!used.insert(name).second) name += "_";
-    LOW_TRY_VOID(write_tensor((std::filesystem::path(command.output_dir) / (name + ".npy")).string(), bindings[i].name, outputs[i]));
+    LOW_TRY_VOID(write_tensor((std::filesystem::path(command.output_dir) / (name + ".npy")).string(), bindings[i].name,
+                              outputs[i]));
   }
   return {};
 }
@@ -75,10 +78,16 @@ Result<void> run(const RunCommand& command) {
   LOW_TRY_VOID(write_outputs(command, program.outputs, outputs));
   if (command.json) {
     JsonWriter json;
-    json.begin_object().member("version", 1).member("device", command.device).member("target", loaded.program->target());
+    json.begin_object()
+        .member("version", 1)
+        .member("device", command.device)
+        .member("target", loaded.program->target());
     json.key("outputs").begin_array();
     for (size_t i = 0; i < outputs.size(); ++i)
-      json.begin_object().member("name", program.outputs[i].name).member("type", to_string(Type{outputs[i].dtype(), outputs[i].shape()})).end_object();
+      json.begin_object()
+          .member("name", program.outputs[i].name)
+          .member("type", to_string(Type{outputs[i].dtype(), outputs[i].shape()}))
+          .end_object();
     fmt::print("{}", json.end_array().end_object().text());
   } else if (command.outputs.empty() && command.output_dir.empty()) {
     for (size_t i = 0; i < outputs.size(); ++i) fmt::print("{}\n", summary(program.outputs[i].name, outputs[i]));
@@ -92,7 +101,8 @@ struct Judged {
   std::string where;
 };
 
-Result<Judged> run_on_device(const VerifyCommand& command, const LoadedModel& model, std::span<const Tensor> inputs, ThreadPool& pool) {
+Result<Judged> run_on_device(const VerifyCommand& command, const LoadedModel& model, std::span<const Tensor> inputs,
+                             ThreadPool& pool) {
   ModelOptions options = command.model;
   if (!command.package.empty()) options.model = command.package;
   if (!command.package.empty() && !is_package(command.package))
@@ -103,9 +113,11 @@ Result<Judged> run_on_device(const VerifyCommand& command, const LoadedModel& mo
   const std::vector<Slot> expected = input_slots(model.graph);
   bool same = program.inputs.size() == expected.size() && program.outputs.size() == model.graph.outputs().size();
   for (size_t i = 0; same && i < expected.size(); ++i)
-    same = program.inputs[i].name == expected[i].name && program.inputs[i].dtype == expected[i].dtype && program.inputs[i].shape == expected[i].shape;
+    same = program.inputs[i].name == expected[i].name && program.inputs[i].dtype == expected[i].dtype &&
+           program.inputs[i].shape == expected[i].shape;
   if (!same)
-    return fail(ErrorKind::mismatch, fmt::format("{}: its inputs and outputs are not those of {}", options.model, command.model.model));
+    return fail(ErrorKind::mismatch,
+                fmt::format("{}: its inputs and outputs are not those of {}", options.model, command.model.model));
   LOW_TRY(Session session, Session::create(loaded.program));
   LOW_TRY_VOID(session.poison(poison));
   Judged judged;
@@ -115,7 +127,8 @@ Result<Judged> run_on_device(const VerifyCommand& command, const LoadedModel& mo
   return judged;
 }
 
-Result<Judged> run_interpreted(const VerifyCommand& command, const LoadedModel& model, std::span<const Tensor> inputs, ThreadPool& pool) {
+Result<Judged> run_interpreted(const VerifyCommand& command, const LoadedModel& model, std::span<const Tensor> inputs,
+                               ThreadPool& pool) {
   LOW_TRY(const CompileOptions options, compile_options(command.model));
   LOW_TRY(const Machine machine, select_machine(options));
   LOW_TRY(const Graph graph, run_passes(model.graph));
@@ -145,7 +158,8 @@ Result<void> verify(const VerifyCommand& command) {
   json.begin_object().member("version", 1).member("where", judged.where).key("outputs").begin_array();
   for (size_t i = 0; i < expected.size(); ++i) {
     LOW_TRY(const reference::Comparison comparison,
-            reference::compare(judged.outputs[i], expected[i], {.absolute = command.absolute, .relative = command.relative}));
+            reference::compare(judged.outputs[i], expected[i],
+                               {.absolute = command.absolute, .relative = command.relative}));
     passed = passed && comparison.passed();
     if (command.json) {
       json.begin_object().member("name", judged.names[i]).member("elements", comparison.elements);
@@ -153,14 +167,15 @@ Result<void> verify(const VerifyCommand& command) {
       json.member("max_relative_error", comparison.max_relative_error).member("rms_error", comparison.rms_error);
       json.member("rms_reference", comparison.rms_reference).end_object();
     } else {
-      fmt::print("output {} on {}:\n{}", judged.names[i], judged.where,
-                 reference::to_string(comparison));
+      fmt::print("output {} on {}:\n{}\n", judged.names[i], judged.where, reference::to_string(comparison));
     }
   }
   if (command.json) fmt::print("{}", json.end_array().member("passed", passed).end_object().text());
   if (!passed)
-    return fail(ErrorKind::mismatch, fmt::format("{}: the result does not agree with the reference within {} absolute and {} relative",
-                                                 command.package.empty() ? command.model.model : command.package, command.absolute, command.relative));
+    return fail(ErrorKind::mismatch,
+                fmt::format("{}: the result does not agree with the reference within {} absolute and {} relative",
+                            command.package.empty() ? command.model.model : command.package, command.absolute,
+                            command.relative));
   return {};
 }
 
@@ -187,13 +202,17 @@ Result<void> bench(const BenchCommand& command) {
   if (command.json) {
     JsonWriter json;
     json.begin_object().member("version", 1).member("model", command.model.model).member("device", command.device);
-    json.member("description", loaded.device->info().description).member("target", loaded.program->target()).key("milliseconds").begin_array();
+    json.member("description", loaded.device->info().description)
+        .member("target", loaded.program->target())
+        .key("milliseconds")
+        .begin_array();
     for (const double time : milliseconds) json.value(time);
     json.end_array().member("median_milliseconds", median).member("gflop", program.flop / 1e9).member("gflops", gflops);
     fmt::print("{}", json.end_object().text());
   } else {
-    fmt::print("{} on {} ({}): {} runs, median {:.3f} ms, minimum {:.3f} ms, maximum {:.3f} ms; {:.1f} GFLOP/s\n", command.model.model,
-               command.device, loaded.device->info().description, milliseconds.size(), median, sorted.front(), sorted.back(), gflops);
+    fmt::print("{} on {} ({}): {} runs, median {:.3f} ms, minimum {:.3f} ms, maximum {:.3f} ms; {:.1f} GFLOP/s\n",
+               command.model.model, command.device, loaded.device->info().description, milliseconds.size(), median,
+               sorted.front(), sorted.back(), gflops);
   }
   return {};
 }

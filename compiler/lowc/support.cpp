@@ -113,7 +113,8 @@ Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const In
     if (index == slots.size()) {
       std::vector<std::string> names;
       for (const Slot& slot : slots) names.push_back(slot.name);
-      return fail(ErrorKind::usage, fmt::format("--input: there is no input \"{}\"; the inputs are: {}", pair.first, fmt::join(names, ", ")));
+      return fail(ErrorKind::usage, fmt::format("--input: there is no input \"{}\"; the inputs are: {}", pair.first,
+                                                fmt::join(names, ", ")));
     }
     if (bound[index]) return fail(ErrorKind::usage, fmt::format("--input: \"{}\" is given twice", pair.first));
     LOW_TRY(bound[index], read_tensor(pair.second, slots[index].dtype, slots[index].shape));
@@ -121,10 +122,12 @@ Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const In
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!bound[i] && !options.random)
-      return fail(ErrorKind::usage, fmt::format("input \"{}\" ({}) is not bound; give --input {}=FILE or --random", slots[i].name,
-                                                to_string(Type{slots[i].dtype, slots[i].shape}), slots[i].name));
+      return fail(ErrorKind::usage,
+                  fmt::format("input \"{}\" ({}) is not bound; give --input {}=FILE or --random", slots[i].name,
+                              to_string(Type{slots[i].dtype, slots[i].shape}), slots[i].name));
     // Each input has a sequence of its own.
-    tensors.push_back(bound[i] ? std::move(*bound[i]) : random_tensor(slots[i].dtype, slots[i].shape, options.seed * 1000003 + i));
+    tensors.push_back(bound[i] ? std::move(*bound[i])
+                               : random_tensor(slots[i].dtype, slots[i].shape, options.seed * 1000003 + i));
   }
   return tensors;
 }
@@ -147,7 +150,8 @@ std::string summary(std::string_view name, const Tensor& tensor) {
   const auto finite = static_cast<double>(count - nans);
   std::string line = fmt::format("{}: {}", name, to_string(Type{tensor.dtype(), tensor.shape()}));
   if (count > nans)
-    line += fmt::format(" min {:.6g} max {:.6g} mean {:.6g} rms {:.6g}", minimum, maximum, sum / finite, std::sqrt(squares / finite));
+    line += fmt::format(" min {:.6g} max {:.6g} mean {:.6g} rms {:.6g}", minimum, maximum, sum / finite,
+                        std::sqrt(squares / finite));
   if (nans > 0) line += fmt::format(" NaN {}", nans);
   return line;
 }

@@ -21,12 +21,12 @@ struct MathRate {
 };
 
 struct Machine {
-  std::string name;                  // "mi300x"
+  std::string name;  // "mi300x"
   std::string description;
   std::vector<std::string> targets;  // targets it runs; empty: no code generation
   uint32_t tiles = 1;
-  uint32_t clusters = 1;             // tiles are numbered so that tile t is in cluster t * clusters / tiles
-  bool logical_tiles = false;        // a tile is no hardware unit: any number of them can be asked for (with_tiles)
+  uint32_t clusters = 1;       // tiles are numbered so that tile t is in cluster t * clusters / tiles
+  bool logical_tiles = false;  // a tile is no hardware unit: any number of them can be asked for (with_tiles)
   bool global_memory = true;
   uint64_t global_memory_bytes = 0;
   uint64_t tile_memory_bytes = 0;    // own memory of a tile, where allocations may live; 0 with global memory
@@ -35,21 +35,23 @@ struct Machine {
   double vector_flop_per_cycle = 1;  // f32 pointwise operations of one tile
   std::vector<MathRate> math;        // best first where several fit
   double clock_hz = 1e9;
-  double own_bytes_per_cycle = 1;      // a tile from its own memory or scratch
-  double cluster_bytes_per_cycle = 1;  // a tile from memory or tiles of its cluster (a shared cache)
-  double across_bytes_per_cycle = 1;   // a tile from elsewhere (global memory)
-  double device_bytes_per_cycle = 1;   // all tiles together from global memory
-  uint64_t shared_cache_bytes = 0;     // a cache of all tiles in front of global memory; 0: none worth counting on
+  double own_bytes_per_cycle = 1;           // a tile from its own memory or scratch
+  double cluster_bytes_per_cycle = 1;       // a tile from memory or tiles of its cluster (a shared cache)
+  double across_bytes_per_cycle = 1;        // a tile from elsewhere (global memory)
+  double device_bytes_per_cycle = 1;        // all tiles together from global memory
+  uint64_t shared_cache_bytes = 0;          // a cache of all tiles in front of global memory; 0: none worth counting on
   double shared_cache_bytes_per_cycle = 1;  // all tiles together from it
-  double launch_cycles = 0;            // fixed cost of a superstep
-  double transfer_cycles = 0;          // fixed cost of one transfer or copy command
-  double command_cycles = 0;           // fixed cost of one kernel run
-  uint32_t alignment_bytes = 64;       // of allocations
+  double launch_cycles = 0;                 // fixed cost of a superstep
+  double transfer_cycles = 0;               // fixed cost of one transfer or copy command
+  double command_cycles = 0;                // fixed cost of one kernel run
+  uint32_t alignment_bytes = 64;            // of allocations
   // What the gemm kernels of its targets can do.
-  bool packed_gemm = false;            // packs (and decodes) both operands of a run at the vector rate; else stages through scratch
-  uint32_t block_m_step = 16, block_n_step = 16;  // the register block: multiples that a kernel run rounds m and n up to
+  bool packed_gemm =
+      false;  // packs (and decodes) both operands of a run at the vector rate; else stages through scratch
+  uint32_t block_m_step = 16,
+           block_n_step = 16;  // the register block: multiples that a kernel run rounds m and n up to
   uint32_t block_m_max = 256, block_n_max = 256;  // of one kernel run
-  uint64_t accumulator_bytes = 0;      // registers that hold the block's accumulators; 0: they may lie in memory
+  uint64_t accumulator_bytes = 0;  // registers that hold the block's accumulators; 0: they may lie in memory
 
   uint32_t cluster_of(uint32_t tile) const { return static_cast<uint32_t>(uint64_t{tile} * clusters / tiles); }
 };

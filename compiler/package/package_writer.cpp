@@ -11,7 +11,8 @@ std::span<const std::byte> as_bytes(const std::string& text) { return std::as_by
 
 }  // namespace
 
-Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance, const CompileOptions& options) {
+Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance,
+                                  const CompileOptions& options) {
   const std::string folder = fmt::format("variants/{}/", compilation.planned.machine.name);
   VariantInfo variant{.machine = compilation.planned.machine.name, .targets = {}};
   ArchiveEntries entries;

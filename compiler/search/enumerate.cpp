@@ -22,6 +22,8 @@ struct Live {
   uint32_t last_use = 0;  // index of an operation
   uint64_t bytes = 0;     // of its own storage: 0 for views, and for values written to an output's place
   Layout layout;
+  bool dense = true;    // the root itself, or reshapes of it: all of its elements, in order
+  bool placed = false;  // an earlier output decided where this value is written
 };
 
 struct State {
@@ -175,6 +177,14 @@ class RegionSearch {
     return found == state.live.end() ? nullptr : &*found;
   }
 
+  // The value whose producer can write an output of `value` where it belongs: its root, if it is all of that, and no earlier output
+  // did. Values from elsewhere (inputs, constants) are not live, and are copied.
+  static ValueId placed_by(const State& state, ValueId value) {
+    const Live* live = find(state, value);
+    const Live* root = live != nullptr && live->dense ? find(state, live->root) : nullptr;
+    return root != nullptr && !root->placed ? root->value : ValueId();
+  }
+
   // Appends `state` followed by each choice for operation i.
   Result<void> extend(const State& state, size_t i, std::vector<State>& next) {
     const Op& op = graph_.op(OpId(i));
@@ -184,11 +194,7 @@ class RegionSearch {
       const Live* live = find(state, operand);
       layouts.push_back(live != nullptr ? live->layout : row_major(graph_.type(operand).shape));
     }
-    bool in_place = true;
-    if (std::holds_alternative<Output>(op.attributes)) {
-      const Live* live = find(state, operands[0]);
-      in_place = live != nullptr && live->root == live->value && first_output_[operands[0]] == OpId(i);
-    }
+    const bool in_place = !std::holds_alternative<Output>(op.attributes) || placed_by(state, operands[0]).valid();
     LOW_TRY(const std::vector<Choice>* choices, choices_for(i, std::move(layouts), in_place));
     size_t kept = 0;
     for (const Choice& choice : *choices) {
@@ -210,6 +216,10 @@ class RegionSearch {
     result.node = static_cast<int32_t>(nodes_.size() - 1);
     result.cost.add(choice.cost);
     if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes)) return result;
+    if (std::holds_alternative<Output>(op.attributes)) {
+      const ValueId placed = placed_by(state, graph_.operands(op)[0]);
+      if (placed.valid()) std::ranges::find(result.live, placed, &Live::value)->placed = true;
+    }
     for (uint32_t j = 0; j < op.results.count; ++j) {
       const ValueId value = graph_.result(op, j);
       const Type& type = graph_.type(value);
@@ -218,6 +228,7 @@ class RegionSearch {
         const ValueId operand = graph_.operands(op)[0];
         const Live* source = find(state, operand);
         live.root = source != nullptr ? source->root : operand;
+        live.dense = (source == nullptr || source->dense) && std::holds_alternative<Reshape>(op.attributes);
         live.layout = *choice.view;
       } else {
         live.layout = row_major(type.shape);

@@ -63,8 +63,9 @@ using OpPlan = std::variant<NoPlan, MatmulPlan, SplitPlan, MovementPlan, RepeatP
 
 struct RegionPlan {
   std::vector<OpPlan> ops;
-  // How a value that leaves the region as a view, or that is not produced in it, gets to its place (graph outputs, next carried and
-  // collected values): one split for each `output`, in order. Unused where the producer writes the place itself.
+  // How a value that leaves the region gets to its place (graph outputs, next carried and collected values): one split for each
+  // `output`, in order. Unused where the producer writes the place itself, which it does if the value, or the one of which it is a
+  // reshape that stays a view, is produced in the region, and no earlier output has decided where it is written.
   std::vector<SplitPlan> outputs;
   bool operator==(const RegionPlan&) const = default;
 };

@@ -39,10 +39,10 @@ struct KernelWork {
   int64_t m = 1, n = 1, k = 1;       // gemm; for others m rows of n contiguous elements
   int64_t block_m = 1, block_n = 1;  // the multiples that the kernel rounds up to
   DType a = DType::f32, b = DType::f32;
-  int64_t expression_nodes = 0;      // operations for each element of the result (epilogue or pointwise body)
-  int64_t read_bytes = 0;            // of operands, once each
+  int64_t expression_nodes = 0;  // operations for each element of the result (epilogue or pointwise body)
+  int64_t read_bytes = 0;        // of operands, once each
   int64_t written_bytes = 0;
-  bool strided = false;              // an operand's innermost stride is neither 0 nor 1
+  bool strided = false;  // an operand's innermost stride is neither 0 nor 1
 };
 // One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth for both
 // search and low/cost.
@@ -60,16 +60,17 @@ Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
 
 struct SearchOptions {
   int finalists = 4;
-  int beam = 16;                  // states kept after each operation
-  int64_t candidates_per_op = 4096;  // evaluated at most, in enumeration order; a budget counts candidates, never seconds
+  int beam = 16;  // states kept after each operation
+  int64_t candidates_per_op =
+      4096;  // evaluated at most, in enumeration order; a budget counts candidates, never seconds
 };
 
 struct Finalist {
   Plan plan;
-  Cost cost;                 // predicted: items summed over all supersteps
-  double cycles = 0;         // predicted: the sum of all supersteps' totals
-  uint64_t peak_bytes = 0;   // predicted: intermediates alive at once, without inputs, outputs and constants
-  std::string explanation;   // itemised, one line an operation
+  Cost cost;                // predicted: items summed over all supersteps
+  double cycles = 0;        // predicted: the sum of all supersteps' totals
+  uint64_t peak_bytes = 0;  // predicted: intermediates alive at once, without inputs, outputs and constants
+  std::string explanation;  // itemised, one line an operation
 };
 struct SearchResult {
   std::vector<Finalist> finalists;  // at least one; distinct plans; ordered by predicted cycles, then by printed plan

@@ -55,14 +55,19 @@ double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 1
 // FP8 weights hold the normal number times this: at most 4.9 * 64 = 313 of 448.
 constexpr double weight_unit = 64;
 
+// A rounding of f32 that turns the other way in double moves an FP8 activation by a sixteenth, and each further quantization turns a
+// small difference d into one of about the square root of d times its step. So that three blocks stay within the tolerances of
+// a comparison with double, a block's weights have just a variance of 1 / fan-in for inputs of variance 1, and the output's RMS of
+// 4.6 comes from its bias for the larger part.
 struct Gains {
-  double first;
-  double second;
-  double input_rms;
+  double weights;    // of both layers: what they multiply the RMS of their input with
+  double input_rms;  // divided out in the first layer
 };
 
-// With these, a hidden layer has a deviation of 2, its GELU an RMS of 1.4, and the output an RMS of 5.6.
-Gains gains(int block) { return block == 0 ? Gains{2, 4, 1} : Gains{0.36, 4, 5.6}; }
+// A hidden layer has a deviation of 1.4 (half of its variance from the bias), its GELU an RMS of 0.9.
+Gains gains(int block) { return block == 0 ? Gains{1, 1} : Gains{1, 4.6}; }
+constexpr double bias_deviation_1 = 1;
+constexpr double bias_deviation_2 = 4.5;
 
 // Activation scales. 448 of them are more than 6 standard deviations; not powers of two, and different in each block.
 float input_scale(int block) { return static_cast<float>(gains(block).input_rms * 0.0147 * (1 + 0.03125 * block)); }
@@ -74,13 +79,17 @@ struct Linear {
   Stream weight, channel, bias;
   int64_t inputs, outputs;
   double gain;
+  double bias_deviation;
 };
 
 Linear first(const Mlp& mlp, int block) {
-  return {Stream::weight_1, Stream::channel_1, Stream::bias_1, mlp.width, mlp.hidden, gains(block).first};
+  return {Stream::weight_1, Stream::channel_1, Stream::bias_1,
+          mlp.width,        mlp.hidden,        gains(block).weights / gains(block).input_rms,
+          bias_deviation_1};
 }
 Linear second(const Mlp& mlp, int block) {
-  return {Stream::weight_2, Stream::channel_2, Stream::bias_2, mlp.hidden, mlp.width, gains(block).second};
+  return {Stream::weight_2, Stream::channel_2,    Stream::bias_2,  mlp.hidden,
+          mlp.width,        gains(block).weights, bias_deviation_2};
 }
 
 void append_float(std::string& raw, float value) {
@@ -128,7 +137,7 @@ void append_scale(std::string& raw, const Linear& linear, int block) {
 void append_bias(std::string& raw, const Linear& linear, int block) {
   const Random random(linear.bias, block);
   for (int64_t n = 0; n < linear.outputs; ++n) {
-    append_float(raw, static_cast<float>(0.5 * normal(random.byte_sum(n))));
+    append_float(raw, static_cast<float>(linear.bias_deviation * normal(random.byte_sum(n))));
   }
 }
 

@@ -37,8 +37,8 @@ struct Invocation {
 };
 
 struct DeviceInfo {
-  std::string name;         // "host"
-  std::string description;  // "x86-64-v4, 2 threads"
+  std::string name;                  // "host"
+  std::string description;           // "x86-64-v4, 2 threads"
   std::vector<std::string> targets;  // that it can run, best first
 };
 
@@ -51,8 +51,9 @@ class Device {
   virtual Result<void> copy_from_device(std::span<std::byte> to, const Buffer& from, uint64_t offset) = 0;
   // Fills with a byte: to poison memory before a run.
   virtual Result<void> fill(Buffer& buffer, std::byte value) = 0;
-  virtual Result<std::shared_ptr<const Executable>> load(std::shared_ptr<const Package> package, const VariantInfo& variant,
-                                                         const TargetInfo& target, std::shared_ptr<const Program> program) = 0;
+  virtual Result<std::shared_ptr<const Executable>> load(std::shared_ptr<const Package> package,
+                                                         const VariantInfo& variant, const TargetInfo& target,
+                                                         std::shared_ptr<const Program> program) = 0;
   // Runs the program once and returns when its results can be read.
   virtual Result<void> run(const Executable& executable, const Invocation& invocation) = 0;
 };
@@ -61,9 +62,9 @@ struct DeviceOptions {
   int threads = 0;  // host: 0 = one for each core
 };
 struct BackendEntry {
-  std::string name;                    // "host"
-  std::vector<std::string> devices;    // names that open() takes
-  std::string unavailable;             // why there are none, if so
+  std::string name;                  // "host"
+  std::vector<std::string> devices;  // names that open() takes
+  std::string unavailable;           // why there are none, if so
   std::function<Result<std::unique_ptr<Device>>(std::string_view name, const DeviceOptions&)> open;
 };
 // What is there. Filled in by one function (runtime/device/backends.cpp), in a fixed order; nothing registers itself.

@@ -18,7 +18,7 @@ namespace low::abi {
 inline constexpr uint32_t memory_arena = 0;       // inputs, outputs, intermediates; one for each session
 inline constexpr uint32_t memory_parameters = 1;  // constants; read-only, shared by sessions
 inline constexpr uint32_t memory_count = 2;
-inline constexpr uint32_t max_levels = 8;         // of nested Repeats
+inline constexpr uint32_t max_levels = 8;  // of nested Repeats
 
 struct Term {
   uint32_t level;
@@ -28,7 +28,8 @@ struct Term {
 
 struct Operand {
   uint32_t memory;
-  uint32_t strides;     // index into `numbers` of the first stride, in elements; how many there are is the kernel's contract
+  uint32_t
+      strides;  // index into `numbers` of the first stride, in elements; how many there are is the kernel's contract
   uint64_t offset;      // bytes
   uint32_t term_begin;  // in `terms`
   uint32_t term_count;
@@ -38,7 +39,7 @@ struct Command {
   uint32_t kernel;         // case of the entry point's switch
   uint32_t operand_begin;  // in `operands`; the result is the last
   uint32_t operand_count;
-  uint32_t data;           // index into `numbers` of further run data (copy: rank, then that many counts), or no_data
+  uint32_t data;  // index into `numbers` of further run data (copy: rank, then that many counts), or no_data
 };
 inline constexpr uint32_t no_data = 0xffffffffu;
 

@@ -34,8 +34,8 @@ struct KernelInfo {
   bool operator==(const KernelInfo&) const = default;
 };
 struct TargetInfo {
-  std::string target;     // "host-x86-64-v4"
-  std::string file;       // entry name of its code object
+  std::string target;          // "host-x86-64-v4"
+  std::string file;            // entry name of its code object
   uint64_t scratch_bytes = 0;  // that an entry point needs for each tile at work
   std::vector<KernelInfo> kernels;
   bool operator==(const TargetInfo&) const = default;
@@ -46,12 +46,12 @@ struct VariantInfo {
   bool operator==(const VariantInfo&) const = default;
 };
 struct Manifest {
-  std::string producer;       // "lowc 0.1.0"
-  std::string source_hash;    // of lowc's own sources
-  std::string lock_hash;      // of flake.lock
+  std::string producer;     // "lowc 0.1.0"
+  std::string source_hash;  // of lowc's own sources
+  std::string lock_hash;    // of flake.lock
   std::string clang_version;
   std::string model_sha256;
-  std::string model_name;     // the graph's name in the model, not a path
+  std::string model_name;  // the graph's name in the model, not a path
   std::vector<VariantInfo> variants;
   bool operator==(const Manifest&) const = default;
 };

@@ -1,4 +1,5 @@
-// copy: destination[sum i * destination_stride + j] = convert(source[sum i * source_stride + j]), j < chunk, for all i below counts.
+// copy: destination[sum i * destination_stride + j] = convert(source[sum i * source_stride + j]), j < chunk, for all i
+// below counts.
 //
 // A kernel K has: Source, Destination, overflow. Run data: rank, counts[rank], chunk; operands: source, destination.
 #pragma once
@@ -23,8 +24,8 @@ LOW_INLINE void copy_run(i64 count, typename Kernel::Destination* to, const type
 }
 
 template <typename Kernel>
-LOW_INLINE void copy_strided(i64 count, typename Kernel::Destination* to, i64 to_stride, const typename Kernel::Source* from,
-                             i64 from_stride) {
+LOW_INLINE void copy_strided(i64 count, typename Kernel::Destination* to, i64 to_stride,
+                             const typename Kernel::Source* from, i64 from_stride) {
 #pragma clang loop vectorize(disable) unroll(disable)
   for (i64 j = 0; j < count; ++j) {
     if constexpr (is_same<typename Kernel::Destination, typename Kernel::Source>) {

@@ -1,7 +1,7 @@
 // gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
 //
-// A kernel K has: m, n, k; Math, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum, values…).
-// The result must not overlap a or b; it may lie exactly where an extra lies.
+// A kernel K has: m, n, k; Math, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum,
+// values…). The result must not overlap a or b; it may lie exactly where an extra lies.
 #pragma once
 
 #include "compiler/codegen/device/operand.h"
@@ -40,7 +40,8 @@ LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 
 
 // depth x columns elements of b to `out`, panel_n floats a row; columns beyond are 0.
 template <typename Kernel>
-LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns, f32* out) {
+LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns,
+                         f32* out) {
   using T = typename Kernel::B::Type;
   using Math = typename Kernel::Math;
   constexpr int width = tiling.panel_n;
@@ -105,11 +106,13 @@ LOW_INLINE void multiply_some(i64 count, const f32* a, const f32* b, i64 depth, 
 }
 
 // The rows of a block in panels that differ by at most one row: none runs with few registers in use.
-LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride, bool add) {
+LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride,
+                                         bool add) {
   const i64 panels = (rows + tiling.panel_m - 1) / tiling.panel_m;
   for (i64 p = 0, row = 0; p < panels; ++p) {
     const i64 count = (rows - row) / (panels - p);
-    multiply_some<tiling.panel_m>(count, a + row * packed_a_stride, b, depth, sums + row * sums_stride, sums_stride, add);
+    multiply_some<tiling.panel_m>(count, a + row * packed_a_stride, b, depth, sums + row * sums_stride, sums_stride,
+                                  add);
     row += count;
   }
 }
@@ -117,7 +120,8 @@ LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i
 // Rows [row, row + rows) and columns [column, column + columns) of the result from their sums.
 template <typename Kernel, typename... Extras, int... index>
 LOW_NOINLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns,
-                           const typename Kernel::Accumulate* sums, i64 sums_stride, List<Extras...>, Indices<index...>) {
+                           const typename Kernel::Accumulate* sums, i64 sums_stride, List<Extras...>,
+                           Indices<index...>) {
   using Result = typename Kernel::Result;
   using T = typename Result::Type;
   constexpr int last = 2 + sizeof...(Extras);
@@ -126,9 +130,9 @@ LOW_NOINLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 colu
   T* result = operands.template address<T>(last) + row * row_stride + column * column_stride;
   const i64 strides[sizeof...(Extras) + 1][2] = {
       {operands.template stride<Extras>(2 + index, 0), operands.template stride<Extras>(2 + index, 1)}..., {0, 0}};
-  const void* bases[sizeof...(Extras) + 1] = {
-      operands.template address<const typename Extras::Type>(2 + index) + row * strides[index][0] + column * strides[index][1]...,
-      nullptr};
+  const void* bases[sizeof...(Extras) + 1] = {operands.template address<const typename Extras::Type>(2 + index) +
+                                                  row * strides[index][0] + column * strides[index][1]...,
+                                              nullptr};
   for (i64 i = 0; i < rows; ++i) {
     map_row<Kernel, Result::axes[1]>(
         columns, result + i * row_stride, column_stride,

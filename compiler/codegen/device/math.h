@@ -1,9 +1,10 @@
-// Elementary functions of f32 and f64. No calls, no tables but 2/pi; those of f32 have no branches either, so that loops become vector
-// code. Errors in units in the last place of f32: exp 1, log 1, tanh 3, sigmoid 2, erf 2, sin and cos 1, pow 1; of f64: relative
-// errors below 1e-13.
+// Elementary functions of f32 and f64. No calls, no tables but 2/pi; those of f32 have no branches either, so that
+// loops become vector code. Errors in units in the last place of f32: exp 1, log 1, tanh 3, sigmoid 2, erf 2, sin and
+// cos 1, pow 1; of f64: relative errors below 1e-13.
 //
-// Coefficients: "fit" are our own minimax fits (Remez exchange, for the rational one iteratively weighted least squares, at 50
-// digits, rounded to the format), with the interval and the largest error as found; the others are Taylor coefficients.
+// Coefficients: "fit" are our own minimax fits (Remez exchange, for the rational one iteratively weighted least
+// squares, at 50 digits, rounded to the format), with the interval and the largest error as found; the others are
+// Taylor coefficients.
 #pragma once
 
 #include "compiler/codegen/device/numeric.h"
@@ -12,7 +13,8 @@ namespace low::device::math {
 
 inline constexpr f32 infinity_f32 = __builtin_inff();
 inline constexpr f64 infinity_f64 = __builtin_inf();
-inline constexpr f64 ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;  // the first has 21 zero bits at its end
+inline constexpr f64 ln2_high = 0x1.62e42feep-1,
+                     ln2_low = 0x1.a39ef35793c76p-33;  // the first has 21 zero bits at its end
 inline constexpr f64 half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
 
 LOW_INLINE f32 fma(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
@@ -45,8 +47,9 @@ LOW_INLINE F polynomial(F x, F c, Rest... rest) {
   return fma(polynomial(x, rest...), x, c);
 }
 
-// exp: x = n ln 2 + r, |r| <= ln 2 / 2; exp(x) = 2^n exp(r), with 2^n as two factors, so that results overflow and become
-// subnormal with one rounding. The addition of 1.5 * 2^23 (2^52) rounds to an integer that stands in the low bits.
+// exp: x = n ln 2 + r, |r| <= ln 2 / 2; exp(x) = 2^n exp(r), with 2^n as two factors, so that results overflow and
+// become subnormal with one rounding. The addition of 1.5 * 2^23 (2^52) rounds to an integer that stands in the low
+// bits.
 LOW_INLINE f32 exp(f32 x) {
   constexpr f32 magic = 0x1.8p+23f;
   const f32 y = clamp(x, -104.0f, 89.0f);  // beyond, all results are 0 or infinity
@@ -117,10 +120,11 @@ LOW_INLINE f32 tanh(f32 x) {
 // exp(2a) - 1 = t, tanh(a) = t / (t + 2).
 LOW_INLINE f64 tanh(f64 x) {
   const f64 y = 2 * clamp(abs(x), 0.0, 20.0);
-  const f64 small = fma(y * y,
-                        polynomial(y, 1 / 2.0, 1 / 6.0, 1 / 24.0, 1 / 120.0, 1 / 720.0, 1 / 5040.0, 1 / 40320.0, 1 / 362880.0,
-                                   1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0),
-                        y);
+  const f64 small =
+      fma(y * y,
+          polynomial(y, 1 / 2.0, 1 / 6.0, 1 / 24.0, 1 / 120.0, 1 / 720.0, 1 / 5040.0, 1 / 40320.0, 1 / 362880.0,
+                     1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0),
+          y);
   const f64 t = y < 0.5 ? small : exp(y) - 1;
   return copysign(t / (t + 2), x);
 }
@@ -158,12 +162,11 @@ LOW_INLINE f64 erf(f64 x) {
 
 // 2 / pi, 32 bits a word; the first bit weighs 1/2.
 inline constexpr u32 two_over_pi[44] = {
-    0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u,
-    0xb7246e3au, 0x424dd2e0u, 0x06492eeau, 0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu, 0xe88235f5u, 0x2ebb4484u,
-    0xe99c7026u, 0xb45f7e41u, 0x3991d639u, 0x835339f4u, 0x9c845f8bu, 0xbdf9283bu, 0x1ff897ffu, 0xde05980fu,
-    0xef2f118bu, 0x5a0a6d1fu, 0x6d367ecfu, 0x27cb09b7u, 0x4f463f66u, 0x9e5fea2du, 0x7527bac7u, 0xebe5f17bu,
-    0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u, 0x1f8d5d08u, 0x56033046u, 0xfc7b6babu, 0xf0cfbc20u, 0x9af4361du,
-    0xa9e39161u, 0x5ee61b08u, 0x6599855fu, 0x14a06840u,
+    0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu, 0xdebbc561u, 0xb7246e3au,
+    0x424dd2e0u, 0x06492eeau, 0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu, 0xe88235f5u, 0x2ebb4484u, 0xe99c7026u, 0xb45f7e41u,
+    0x3991d639u, 0x835339f4u, 0x9c845f8bu, 0xbdf9283bu, 0x1ff897ffu, 0xde05980fu, 0xef2f118bu, 0x5a0a6d1fu, 0x6d367ecfu,
+    0x27cb09b7u, 0x4f463f66u, 0x9e5fea2du, 0x7527bac7u, 0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u, 0x1f8d5d08u,
+    0x56033046u, 0xfc7b6babu, 0xf0cfbc20u, 0x9af4361du, 0xa9e39161u, 0x5ee61b08u, 0x6599855fu, 0x14a06840u,
 };
 // 64 bits of 2 / pi from bit `position` on (0 is the first).
 LOW_INLINE u64 two_over_pi_bits(u32 position) {
@@ -184,14 +187,15 @@ LOW_INLINE Reduced reduce_small(f64 x) {
   const f64 n = shifted - magic;
   return {fma(n, -half_pi_low, fma(n, -half_pi_high, x)), static_cast<u32>(bits_as<u64>(shifted))};
 }
-// |x| = mantissa * 2^e with e >= 3: bits of 2 / pi that weigh 4 or more after the product change no quadrant, so that a window
-// of it is enough. The product's first two bits are the quadrant, the rest is a fixed-point fraction of pi / 2.
+// |x| = mantissa * 2^e with e >= 3: bits of 2 / pi that weigh 4 or more after the product change no quadrant, so that a
+// window of it is enough. The product's first two bits are the quadrant, the rest is a fixed-point fraction of pi / 2.
 LOW_INLINE Reduced reduce_large(f32 x) {
   const u32 bits = bits_as<u32>(x) & 0x7fffffffu;
   const u32 exponent = bits >> 23;
   const u32 position = (exponent > 153 ? exponent : 153) - 150 - 2;
   const u64 mantissa = (bits & 0x7fffffu) | 0x800000u;
-  const u64 product = mantissa * two_over_pi_bits(position) + ((mantissa * (two_over_pi_bits(position + 64) >> 32)) >> 32);
+  const u64 product =
+      mantissa * two_over_pi_bits(position) + ((mantissa * (two_over_pi_bits(position + 64) >> 32)) >> 32);
   const u64 quadrant = (product + (u64{1} << 61)) >> 62;
   const f64 r = static_cast<f64>(static_cast<i64>(product - (quadrant << 62))) * (0x1p-62 * half_pi_high);
   return x < 0 ? Reduced{-r, static_cast<u32>(0 - quadrant)} : Reduced{r, static_cast<u32>(quadrant)};
@@ -274,8 +278,8 @@ LOW_INLINE F cos(F x) {
   return sin_quadrant(x, static_cast<F>(reduced.r), reduced.quadrant + 1);
 }
 
-// exp(b log|a|), in f64 for both types, and C's rules for the rest: anything to the 0 and 1 to anything are 1, (-1)^(+-inf) is 1,
-// negative bases need integer exponents.
+// exp(b log|a|), in f64 for both types, and C's rules for the rest: anything to the 0 and 1 to anything are 1,
+// (-1)^(+-inf) is 1, negative bases need integer exponents.
 template <typename F>
 LOW_INLINE F pow(F a, F b) {
   const f64 product = static_cast<f64>(b) * log(static_cast<f64>(abs(a)));
@@ -284,7 +288,8 @@ LOW_INLINE F pow(F a, F b) {
   const bool odd = integer && floor(b * F{0.5}) != b * F{0.5};
   const bool negative = copysign(F{1}, a) < 0;
   value = odd && negative ? -value : value;
-  value = !integer && a < 0 && abs(a) < static_cast<F>(infinity_f64) && b == b ? static_cast<F>(__builtin_nan("")) : value;
+  value =
+      !integer && a < 0 && abs(a) < static_cast<F>(infinity_f64) && b == b ? static_cast<F>(__builtin_nan("")) : value;
   value = abs(a) == 1 && abs(b) == static_cast<F>(infinity_f64) ? F{1} : value;
   return a == 1 || b == 0 ? F{1} : value;
 }

@@ -1,5 +1,6 @@
-// Narrow float formats and conversions, without branches, so that loops over them become vector code. The semantics are those of the
-// compiler's expressions: round to nearest even, one rounding in each conversion, clamping float -> integer, wrapping integers.
+// Narrow float formats and conversions, without branches, so that loops over them become vector code. The semantics are
+// those of the compiler's expressions: round to nearest even, one rounding in each conversion, clamping float ->
+// integer, wrapping integers.
 #pragma once
 
 #include "compiler/codegen/device/base.h"
@@ -23,7 +24,9 @@ struct NarrowFormat {
   static constexpr u32 infinity = ((1u << exponent) - 1) << mantissa;  // ieee only
   static constexpr u32 max = special == Special::ieee ? infinity - 1 : special == Special::fn ? sign - 2 : sign - 1;
   // Without sign; f16 and bf16 set the top mantissa bit only.
-  static constexpr u32 nan = special == Special::fnuz ? sign : mantissa <= 3 ? sign - 1 : infinity | (1u << (mantissa - 1));
+  static constexpr u32 nan = special == Special::fnuz ? sign
+                             : mantissa <= 3          ? sign - 1
+                                                      : infinity | (1u << (mantissa - 1));
 };
 
 template <typename T>
@@ -112,7 +115,8 @@ LOW_INLINE T encode(From x) {
     Bits code = rounded - (static_cast<Bits>(N::bias - F::bias) << F::mantissa_bits);
     if constexpr (N::bias != F::bias) {
       // Subnormal results: an addition whose unit in the last place is the format's smallest number rounds for us.
-      constexpr Bits magic = static_cast<Bits>(N::bias + 1 - F::bias - F::mantissa_bits + N::mantissa_bits) << N::mantissa_bits;
+      constexpr Bits magic = static_cast<Bits>(N::bias + 1 - F::bias - F::mantissa_bits + N::mantissa_bits)
+                             << N::mantissa_bits;
       const Bits subnormal = bits_as<Bits>(bits_as<From>(magnitude) + bits_as<From>(magic)) - magic;
       code = magnitude < (static_cast<Bits>(N::bias + 1 - F::bias) << N::mantissa_bits) ? subnormal : code;
     }
@@ -131,7 +135,8 @@ LOW_INLINE T encode(From x) {
   }
 }
 
-// An integer as a double that rounds to any narrow format as the integer itself would: where bits are lost, the last one is set.
+// An integer as a double that rounds to any narrow format as the integer itself would: where bits are lost, the last
+// one is set.
 template <typename T>
 LOW_INLINE f64 to_f64_odd(T x) {
   if constexpr (sizeof(T) < 8) {

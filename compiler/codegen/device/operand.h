@@ -86,8 +86,8 @@ LOW_INLINE void map_strip(T* result, i64 stride, Inputs... inputs) {
   }
 }
 
-// The same for any number of elements. A tail is a strip too, staged in buffers: there is one copy of the body's code, and no slow
-// loop over the last few elements.
+// The same for any number of elements. A tail is a strip too, staged in buffers: there is one copy of the body's code,
+// and no slow loop over the last few elements.
 template <typename Kernel, Access access, typename T, typename... Inputs>
 LOW_INLINE void map_row(i64 count, T* result, i64 stride, Inputs... inputs) {
   alignas(64) unsigned char buffers[sizeof...(Inputs) + 1][strip * 8];
@@ -96,7 +96,8 @@ LOW_INLINE void map_row(i64 count, T* result, i64 stride, Inputs... inputs) {
     T* to = access == Access::unit ? result + j : result + j * stride;
     T* tail = reinterpret_cast<T*>(buffers[sizeof...(Inputs)]);
     int slot = 0;
-    map_strip<Kernel, access>(left >= strip ? to : tail, left >= strip ? stride : 1, inputs.strip_at(j, left, buffers[slot++])...);
+    map_strip<Kernel, access>(left >= strip ? to : tail, left >= strip ? stride : 1,
+                              inputs.strip_at(j, left, buffers[slot++])...);
     if (left < strip) {
 #pragma clang loop vectorize(disable) unroll(disable)
       for (i64 i = 0; i < left; ++i) to[access == Access::unit ? i : i * stride] = tail[i];

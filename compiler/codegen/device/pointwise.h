@@ -42,8 +42,8 @@ LOW_INLINE void pointwise_loops(const Operands& operands, List<Inputs...>, Indic
   while (true) {
     map_row<Kernel, Result::axes[inner]>(
         length, result, strides[inner][count],
-        Cursor<typename Inputs::Type, access_along<Inputs, inner>>{reinterpret_cast<const typename Inputs::Type*>(bases[index]),
-                                                           strides[inner][index]}...);
+        Cursor<typename Inputs::Type, access_along<Inputs, inner>>{
+            reinterpret_cast<const typename Inputs::Type*>(bases[index]), strides[inner][index]}...);
     int axis = outer - 1;
     for (; axis >= 0; --axis) {
       ((bases[index] += strides[axis][index] * static_cast<i64>(sizeof(typename Inputs::Type))), ...);

@@ -1,4 +1,5 @@
-// The scalar operations of expressions, one function for each, over all element types. Nodes of narrow formats compute in f32 and round.
+// The scalar operations of expressions, one function for each, over all element types. Nodes of narrow formats compute
+// in f32 and round.
 #pragma once
 
 #include "compiler/codegen/device/math.h"
@@ -22,15 +23,15 @@ template <typename T>
 using Wrap = typename WrapOf<T>::Type;
 
 // LOW_FLOAT_UNARY(name, expression of x): for f32 and f64 directly, for narrow formats through f32.
-#define LOW_FLOAT_UNARY(name, ...)                                                 \
-  template <typename T>                                                            \
-  LOW_INLINE T name(T a) {                                                         \
-    if constexpr (is_narrow<T>) {                                                  \
-      return encode<T, Overflow::propagate>(name(decode(a)));                      \
-    } else {                                                                       \
-      const T x = a;                                                               \
-      return __VA_ARGS__;                                                          \
-    }                                                                              \
+#define LOW_FLOAT_UNARY(name, ...)                            \
+  template <typename T>                                       \
+  LOW_INLINE T name(T a) {                                    \
+    if constexpr (is_narrow<T>) {                             \
+      return encode<T, Overflow::propagate>(name(decode(a))); \
+    } else {                                                  \
+      const T x = a;                                          \
+      return __VA_ARGS__;                                     \
+    }                                                         \
   }
 LOW_FLOAT_UNARY(sqrt, math::sqrt(x))
 LOW_FLOAT_UNARY(exp, math::exp(x))
@@ -47,17 +48,17 @@ LOW_FLOAT_UNARY(reciprocal, T{1} / x)
 #undef LOW_FLOAT_UNARY
 
 // LOW_BINARY(name, float expression of x and y, integer expression of a and b).
-#define LOW_BINARY(name, float_value, integer_value)                               \
-  template <typename T>                                                            \
-  LOW_INLINE T name(T a, T b) {                                                    \
-    if constexpr (is_narrow<T>) {                                                  \
-      return encode<T, Overflow::propagate>(name(decode(a), decode(b)));           \
-    } else if constexpr (is_native_float<T>) {                                     \
-      const T x = a, y = b;                                                        \
-      return float_value;                                                          \
-    } else {                                                                       \
-      return integer_value;                                                        \
-    }                                                                              \
+#define LOW_BINARY(name, float_value, integer_value)                     \
+  template <typename T>                                                  \
+  LOW_INLINE T name(T a, T b) {                                          \
+    if constexpr (is_narrow<T>) {                                        \
+      return encode<T, Overflow::propagate>(name(decode(a), decode(b))); \
+    } else if constexpr (is_native_float<T>) {                           \
+      const T x = a, y = b;                                              \
+      return float_value;                                                \
+    } else {                                                             \
+      return integer_value;                                              \
+    }                                                                    \
   }
 
 template <typename T>
@@ -90,7 +91,7 @@ LOW_INLINE T power_of_integers(T a, T b) {
 
 LOW_BINARY(add, x + y, static_cast<T>(static_cast<Wrap<T>>(a) + static_cast<Wrap<T>>(b)))
 LOW_BINARY(sub, x - y, static_cast<T>(static_cast<Wrap<T>>(a) - static_cast<Wrap<T>>(b)))
-LOW_BINARY(mul, x * y, static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b)))
+LOW_BINARY(mul, x* y, static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<T>>(b)))
 LOW_BINARY(div, x / y, divide_integers(a, b))
 LOW_BINARY(modulo, math::modulo(x, y), remainder_of_integers(a, b))
 LOW_BINARY(pow, math::pow(x, y), power_of_integers(a, b))
@@ -141,14 +142,14 @@ LOW_INLINE bool is_nan(T a) {
   }
 }
 
-#define LOW_COMPARISON(name, op)                                                   \
-  template <typename T>                                                            \
-  LOW_INLINE bool name(T a, T b) {                                                 \
-    if constexpr (is_narrow<T>) {                                                  \
-      return decode(a) op decode(b);                                               \
-    } else {                                                                       \
-      return a op b;                                                               \
-    }                                                                              \
+#define LOW_COMPARISON(name, op)     \
+  template <typename T>              \
+  LOW_INLINE bool name(T a, T b) {   \
+    if constexpr (is_narrow<T>) {    \
+      return decode(a) op decode(b); \
+    } else {                         \
+      return a op b;                 \
+    }                                \
   }
 LOW_COMPARISON(equal, ==)
 LOW_COMPARISON(not_equal, !=)

@@ -16,12 +16,12 @@ inline constexpr int lanes = 8;
 #error "define LOW_TARGET_HOST_X86_64_V3 or LOW_TARGET_HOST_X86_64_V4"
 #endif
 
-using Vector = f32 __attribute__((vector_size(4 * lanes)));
-using UnalignedVector = f32 __attribute__((vector_size(4 * lanes), aligned(4)));
+using Vector = f32 __attribute__((ext_vector_type(lanes)));
+using UnalignedVector = f32 __attribute__((ext_vector_type(lanes), aligned(4)));
 
 LOW_INLINE Vector load_vector(const f32* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
 LOW_INLINE void store_vector(f32* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
-LOW_INLINE Vector splat(f32 x) { return Vector{} + x; }
+LOW_INLINE Vector splat(f32 x) { return x; }  // to all lanes
 LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector c) { return __builtin_elementwise_fma(a, b, c); }
 
 // Columns that one call of a strip handles: two vectors of f32.
@@ -36,7 +36,8 @@ LOW_INLINE void copy_bytes(void* to, const void* from, size_t bytes) {
 
 }  // namespace low::device
 
-// Large moves and fills become calls of these. Hidden, so that the code object needs nothing from the process that loads it.
+// Large moves and fills become calls of these. Hidden, so that the code object needs nothing from the process that
+// loads it.
 extern "C" {
 __attribute__((visibility("hidden"))) void* memcpy(void* to, const void* from, size_t bytes) {
   low::device::copy_bytes(to, from, bytes);

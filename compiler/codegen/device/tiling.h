@@ -1,10 +1,10 @@
-// Block sizes of the f32 matrix kernel: read by the kernels, and by the compiler when it states how much scratch they need.
+// Block sizes of the f32 matrix kernel: for the kernels, and for the compiler when it states how much scratch they need.
 //
 // One kernel run computes result[m, n] block by block:
 //   for each block of block_m rows and block_n columns, for each slice of block_k of the depth:
 //     the rows' part of a is decoded to f32 into scratch once (it stays in L2);
-//     for each panel_n columns: their part of b is decoded into scratch (it stays in L1), and multiplied with all rows, panel_m
-//     at a time, in registers; sums are kept in scratch until the depth is done.
+//     for each panel_n columns: their part of b is decoded into scratch (it stays in L1), and multiplied with all rows,
+//     panel_m at a time, in registers; sums are kept in scratch until the depth is done, then the body maps them.
 #pragma once
 
 namespace low::device {

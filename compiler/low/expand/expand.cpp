@@ -16,9 +16,10 @@ bool writes_result(const Op& op, const OpPlan& plan) {
 
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine) {
   if (!machine.global_memory)
-    return fail(ErrorKind::unsupported,
-                fmt::format("machine {} has no global memory; expansion for tile memories is not available in this version",
-                            machine.name));
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("machine {} has no global memory; expansion for tile memories is not available in this version",
+                    machine.name));
   return Expander(graph, plan, machine).run();
 }
 
@@ -48,8 +49,8 @@ Result<TileGraph> Expander::run() && {
 Placed Expander::new_place(const Type& type, Role role, uint32_t binding) {
   TensorType storage{.dtype = type.dtype, .extents = type.shape, .padded = type.shape, .order = {}, .padding = {}};
   for (int axis = 0; axis < type.shape.rank(); ++axis) storage.order.append(axis);
-  const AllocationId id = builder_.allocation(
-      {.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
+  const AllocationId id =
+      builder_.allocation({.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
   return {.allocation = id, .layout = row_major(type.shape), .terms = {}};
 }
 
@@ -91,10 +92,22 @@ void Expander::choose_destinations(RegionState& region) {
     const auto* repeat = std::get_if<Repeat>(&op.attributes);
     return repeat != nullptr && graph.value(value).result >= repeat->carried;
   };
+  const auto is_reshape_view = [&](ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    return std::holds_alternative<Reshape>(graph.op(producer).attributes) &&
+           !std::get<MovementPlan>(region.plan.ops[producer.index]).copy;
+  };
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
-    if (!producer_writes(value) || region.wanted[value]) continue;
+    ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
+    std::optional<Layout> layout = region.destinations[i].layout;
+    while (layout && is_reshape_view(value)) {
+      const ValueId operand = graph.operands(graph.op(graph.value(value).producer))[0];
+      layout = reshaped(*layout, graph.type(value).shape, graph.type(operand).shape);
+      value = operand;
+    }
+    if (!layout || !producer_writes(value) || region.wanted[value]) continue;
     region.wanted[value] = region.destinations[i];
+    region.wanted[value]->layout = *layout;
     region.written[i] = true;
   }
   for (size_t i = 0; i < graph.op_count(); ++i) {
@@ -154,8 +167,8 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
   }
   if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return expand_movement(region, op, *movement);
-  return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass", op.name,
-                                               kind_name(op.attributes)));
+  return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass",
+                                               op.name, kind_name(op.attributes)));
 }
 
 Result<void> Expander::expand_movement(RegionState& region, const Op& op, const MovementPlan& plan) {
@@ -175,7 +188,8 @@ Result<void> Expander::expand_movement(RegionState& region, const Op& op, const 
   } else {
     // No strides read this operand as the new shape: it is written row-major, under the operand's shape.
     if (!plan.copy)
-      return fail(ErrorKind::invalid, fmt::format("plan: reshape \"{}\" cannot be a view of its operand; it must be `copy`", op.name));
+      return fail(ErrorKind::invalid,
+                  fmt::format("plan: reshape \"{}\" cannot be a view of its operand; it must be `copy`", op.name));
     Placed place = result_place(region, value);
     Placed as_operand = place;
     const std::optional<Layout> back = reshaped(place.layout, to, from);
@@ -187,7 +201,8 @@ Result<void> Expander::expand_movement(RegionState& region, const Op& op, const 
       copy_value(graph.type(value), packed_as_result, place, plan.split);
     } else {
       as_operand.layout = *back;
-      copy_value({graph.type(operand).dtype, from}, moved, as_operand, {.axis = 0, .parts = from.rank() > 0 ? plan.split.parts : 1});
+      copy_value({graph.type(operand).dtype, from}, moved, as_operand,
+                 {.axis = 0, .parts = from.rank() > 0 ? plan.split.parts : 1});
     }
     region.places[value] = place;
     return {};

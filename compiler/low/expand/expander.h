@@ -31,7 +31,7 @@ class Expander {
     Table<ValueId, Placed> places;                 // filled in as operations are expanded
     Table<ValueId, std::optional<Placed>> wanted;  // where a value's producer should write it
     std::vector<bool> written;                     // by output: its producer writes the destination itself
-    Table<OpId, std::vector<Placed>> carried;      // of each repeat: first halves, allocated before its operands' producers
+    Table<OpId, std::vector<Placed>> carried;  // of each repeat: first halves, allocated before its operands' producers
   };
 
   Result<void> expand_region(RegionState& region);

@@ -67,7 +67,8 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
   matrices.push_back(matrix(place, shape, shape, false));
   const size_t result_index = matrices.size() - 1;
 
-  KernelContract contract{.family = Family::gemm, .extents = {m, n, k}, .accumulate = attributes.accumulate, .stage_k = plan.block_k};
+  KernelContract contract{
+      .family = Family::gemm, .extents = {m, n, k}, .accumulate = attributes.accumulate, .stage_k = plan.block_k};
   contract.math = attributes.accumulate;
   if (attributes.accumulate == DType::f32)
     matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
@@ -88,9 +89,12 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
     for (size_t i = 0; i < matrices.size(); ++i) {
       const Matrix& operand = matrices[i];
       const Range down = i == 1 ? Range{0, k} : rows, across = i == 0 ? Range{0, k} : columns;
-      const int64_t offset = batch_offset(operand, shape, batch) + down.begin * operand.row_stride + across.begin * operand.column_stride;
-      views.push_back(view(*operand.place, offset, {down.size(), across.size()}, {operand.row_stride, operand.column_stride}));
-      contract.operands[i].access = {access_of(down.size(), operand.row_stride), access_of(across.size(), operand.column_stride)};
+      const int64_t offset =
+          batch_offset(operand, shape, batch) + down.begin * operand.row_stride + across.begin * operand.column_stride;
+      views.push_back(
+          view(*operand.place, offset, {down.size(), across.size()}, {operand.row_stride, operand.column_stride}));
+      contract.operands[i].access = {access_of(down.size(), operand.row_stride),
+                                     access_of(across.size(), operand.column_stride)};
     }
     builder_.run(builder_.contract(contract), tile, views);
   };

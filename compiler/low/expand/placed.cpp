@@ -42,8 +42,13 @@ Access access_of(int64_t extent, int64_t stride) {
 CopyLoops copy_loops(DType source, DType destination, const Shape& extents, const Strides& source_strides,
                      const Strides& destination_strides) {
   const Strides strides[2] = {source_strides, destination_strides};
-  CopyLoops loops{.descriptor = {.source = source, .destination = destination, .overflow = Overflow::propagate, .counts = {},
-                                 .source_strides = {}, .destination_strides = {}, .chunk = 1},
+  CopyLoops loops{.descriptor = {.source = source,
+                                 .destination = destination,
+                                 .overflow = Overflow::propagate,
+                                 .counts = {},
+                                 .source_strides = {},
+                                 .destination_strides = {},
+                                 .chunk = 1},
                   .box = collapse(extents, strides)};
   const CollapsedBox& box = loops.box;
   int rank = box.extents.rank();

@@ -14,7 +14,6 @@ struct Placed {
   boost::container::small_vector<Term, 2> terms;
 };
 
-
 // Drops axes of extent 1 and joins neighbouring axes that every operand walks as one. The result has rank at least 1; strides of
 // axes of extent 1 become 0.
 struct CollapsedBox {

@@ -36,9 +36,10 @@ Result<void> Expander::expand_repeat(RegionState& region, OpId id, const RepeatP
     const Placed& half = region.carried[id][c];
     const int64_t elements = type.shape.elements();
     if (!(region.wanted[operands[c]] && region.wanted[operands[c]]->allocation == half.allocation)) {
-      const SplitPlan split{.axis = 0, .parts = type.shape.rank() > 0
-                                                    ? static_cast<uint32_t>(std::min<int64_t>(machine_.tiles, std::max<int64_t>(1, type.shape[0])))
-                                                    : 1};
+      const SplitPlan split{.axis = 0,
+                            .parts = type.shape.rank() > 0 ? static_cast<uint32_t>(std::min<int64_t>(
+                                                                 machine_.tiles, std::max<int64_t>(1, type.shape[0])))
+                                                           : 1};
       copy_value(type, region.places[operands[c]], half, split);
     }
     Placed current = half, next = half;
@@ -53,7 +54,8 @@ Result<void> Expander::expand_repeat(RegionState& region, OpId id, const RepeatP
   }
   for (uint32_t i = 0; i < repeat.invariant; ++i) body.inputs.push_back(region.places[operands[repeat.carried + i]]);
   for (uint32_t i = 0; i < repeat.iterated; ++i)
-    body.inputs.push_back(slice_of(region.places[operands[repeat.carried + repeat.invariant + i]], region.level, repeat.count));
+    body.inputs.push_back(
+        slice_of(region.places[operands[repeat.carried + repeat.invariant + i]], region.level, repeat.count));
   for (uint32_t i = 0; i < repeat.collected; ++i) {
     const ValueId value = graph.result(op, repeat.carried + i);
     const Placed place = result_place(region, value);

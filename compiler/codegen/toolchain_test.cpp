@@ -1,0 +1,161 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "compiler/codegen/subprocess.h"
+#include "compiler/codegen/test_kernels.h"
+
+namespace low {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+KernelSet small_kernels() {
+  KernelSet kernels;
+  KernelContract gemm{.family = Family::gemm, .extents = {5, 6, 7}};
+  const OperandContract rows{DType::f32, {Access::strided, Access::unit}};
+  gemm.operands = {rows, rows, rows};
+  gemm.expr = testing::identity(DType::f32);
+  KernelContract copy;
+  copy.extents = {9};
+  copy.operands = {{DType::f16, {Access::unit}}, {DType::f16, {Access::unit}}};
+  copy.expr = testing::identity(DType::f16);
+  kernels.contracts = {gemm, copy};
+  kernels.copies = {{DType::f32, DType::f32, Overflow::propagate}};
+  kernels.entries = {{0, 2}, {1}, {}};
+  kernels.superstep_entry = {0, 1, 0, 2};
+  return kernels;
+}
+
+std::vector<std::string> all_targets() {
+  std::vector<std::string> targets;
+  for (const std::string_view target : codegen_targets()) targets.emplace_back(target);
+  return targets;
+}
+
+TEST(Emit, SourceIsReadableAndHasNoPath) {
+  const std::string source = emit_source(small_kernels());
+  EXPECT_EQ(source, emit_source(small_kernels()));
+  EXPECT_THAT(source, HasSubstr("struct gemm_0 {\n  static constexpr i64 m = 5, n = 6, k = 7;"));
+  EXPECT_THAT(source, HasSubstr("case 2: copy<copy_2>(*launch, command, scratch); break;"));
+  EXPECT_THAT(source, HasSubstr("low_entry_2"));
+  EXPECT_THAT(source, Not(HasSubstr(LOW_SOURCE_DIR)));
+  EXPECT_THAT(source, Not(HasSubstr("#include \"")));
+}
+
+TEST(Emit, Names) {
+  const KernelSet kernels = small_kernels();
+  EXPECT_EQ(kernel_name(kernels, 0), "gemm_0");
+  EXPECT_EQ(kernel_name(kernels, 1), "pointwise_1");
+  EXPECT_EQ(kernel_name(kernels, 2), "copy_2");
+}
+
+TEST(Toolchain, SameBytesFromAnyFolderAndThreads) {
+  const KernelSet kernels = small_kernels();
+  const std::string source = emit_source(kernels);
+  ThreadPool one(1), two(2);
+  const auto first = compile_kernels(kernels, source, all_targets(), {}, one);
+  ASSERT_TRUE(first) << first.error().message;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path("/");
+  ASSERT_EQ(setenv("CPATH", "/nowhere", 1), 0);
+  ASSERT_EQ(setenv("LC_ALL", "tr_TR.UTF-8", 1), 0);
+  const auto second = compile_kernels(kernels, source, all_targets(), {}, two);
+  std::filesystem::current_path(before);
+  unsetenv("CPATH");
+  unsetenv("LC_ALL");
+  ASSERT_TRUE(second) << second.error().message;
+  ASSERT_EQ(first->size(), all_targets().size());
+  for (size_t i = 0; i < first->size(); ++i) {
+    EXPECT_EQ((*first)[i].target, all_targets()[i]);
+    EXPECT_EQ((*first)[i].bytes, (*second)[i].bytes);
+    EXPECT_THAT((*first)[i].bytes, Not(HasSubstr("/tmp")));
+    EXPECT_THAT((*first)[i].bytes, Not(HasSubstr("stdin")));
+    EXPECT_THAT((*first)[i].bytes, HasSubstr("low_entry_2"));
+  }
+}
+
+TEST(Toolchain, Version) {
+  const auto version = toolchain_version({});
+  ASSERT_TRUE(version) << version.error().message;
+  EXPECT_EQ(version->substr(0, 14), "clang version ");
+}
+
+TEST(Toolchain, MissingOrWrongClang) {
+  for (const char* program : {"/nowhere/clang++", "no-such-program-of-this-name", "/bin/false", "/bin/echo", "/"}) {
+    const auto version = toolchain_version({.clang = program});
+    ASSERT_FALSE(version) << program;
+    EXPECT_EQ(version.error().kind, ErrorKind::unsupported);
+    EXPECT_THAT(version.error().message, HasSubstr(program));
+  }
+  ThreadPool pool(1);
+  const auto objects = compile_kernels(small_kernels(), emit_source(small_kernels()), all_targets(),
+                                       {.clang = "/nowhere/clang++"}, pool);
+  ASSERT_FALSE(objects);
+  EXPECT_EQ(objects.error().kind, ErrorKind::unsupported);
+}
+
+TEST(Toolchain, UnknownTarget) {
+  ThreadPool pool(1);
+  const std::string targets[] = {"host-x86-64-v9"};
+  const auto objects = compile_kernels(small_kernels(), emit_source(small_kernels()), targets, {}, pool);
+  ASSERT_FALSE(objects);
+  EXPECT_EQ(objects.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(objects.error().message, HasSubstr("host-x86-64-v9"));
+  EXPECT_THAT(objects.error().message, HasSubstr("host-x86-64-v4"));
+}
+
+TEST(Toolchain, FirstDiagnostic) {
+  ThreadPool pool(1);
+  const std::string source = "int a;\nint b = missing;\nint c = gone;\n";
+  const auto objects = compile_kernels(small_kernels(), source, all_targets(), {}, pool);
+  ASSERT_FALSE(objects);
+  EXPECT_EQ(objects.error().kind, ErrorKind::internal);
+  EXPECT_THAT(objects.error().message, HasSubstr("2:9: error: use of undeclared identifier 'missing'"));
+  EXPECT_THAT(objects.error().message, Not(HasSubstr("gone")));
+}
+
+TEST(Toolchain, NothingIsLeftBehind) {
+  std::string path;
+  {
+    const auto folder = TemporaryFolder::create();
+    ASSERT_TRUE(folder);
+    path = folder->path();
+    const std::string arguments[] = {"/bin/sh", "-c", "cat; echo more >&2; mkdir \"$TMPDIR/x\"; exit 3"};
+    const auto result = run_process(arguments, "text ", *folder);
+    ASSERT_TRUE(result);
+    EXPECT_TRUE(result->started);
+    EXPECT_EQ(result->status, 3);
+    EXPECT_EQ(result->output, "text more\n");
+    EXPECT_TRUE(std::filesystem::exists(path + "/x"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST(Contracts, RefusedByName) {
+  const auto refused = [](auto change) {
+    KernelSet kernels = small_kernels();
+    change(kernels);
+    const auto bytes = scratch_bytes(kernels, "host-x86-64-v4");
+    if (bytes) return std::string();
+    EXPECT_EQ(bytes.error().kind, ErrorKind::unsupported);
+    EXPECT_THAT(bytes.error().message, HasSubstr("host-x86-64-v4"));
+    return bytes.error().message;
+  };
+  EXPECT_EQ(refused([](KernelSet&) {}), "");
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].accumulate = DType::f16; }), HasSubstr("gemm_0"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].math = DType::i8; }), HasSubstr("i8 accumulated in f32"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].operands.pop_back(); }), HasSubstr("2 operands"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].extents = {5, 6}; }), HasSubstr("2 extents"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[0].dtype = DType::f32; }), HasSubstr("pointwise_1"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {Access::broadcast}; }),
+              HasSubstr("broadcast along axis 0"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {}; }), HasSubstr("0 axes of 1"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].expr.nodes.clear(); }), HasSubstr("no expression"));
+}
+
+}  // namespace
+}  // namespace low

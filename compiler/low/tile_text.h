@@ -1,0 +1,15 @@
+// Words of the text of tile graphs, in the order of their enums.
+#pragma once
+
+#include <string_view>
+
+namespace low::tile_text {
+
+inline constexpr std::string_view role_names[] = {"input", "output", "parameter", "intermediate"};
+inline constexpr std::string_view padding_names[] = {"unspecified", "zero"};
+inline constexpr std::string_view family_names[] = {"gemm", "pointwise"};
+inline constexpr std::string_view overflow_names[] = {"saturate", "propagate"};
+inline constexpr char access_letters[] = {'b', 'u', 's'};
+inline constexpr std::string_view header = "low-tiles 1";
+
+}  // namespace low::tile_text
