@@ -55,19 +55,24 @@ double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 1
 // FP8 weights hold the normal number times this: at most 4.9 * 64 = 313 of 448.
 constexpr double weight_unit = 64;
 
-// A rounding of f32 that turns the other way in double moves an FP8 activation by a sixteenth, and each further quantization turns a
-// small difference d into one of about the square root of d times its step. So that three blocks stay within the tolerances of
-// a comparison with double, a block's weights have just a variance of 1 / fan-in for inputs of variance 1, and the output's RMS of
-// 4.6 comes from its bias for the larger part.
+// A compromise. A rounding of f32 that turns the other way in double moves an FP8 activation by a step of up to an eighth, and every
+// further quantization turns a difference d into one of about sqrt(d * step): a chain of blocks without biases ends in a few
+// percent of noise from a single such rounding, more than a comparison with double allows. On the other hand an error in the first block
+// has to show in the last one. So a block's bias makes up most of its output's RMS of 4.6, and its weights for an RMS of 1.4.
 struct Gains {
-  double weights;    // of both layers: what they multiply the RMS of their input with
-  double input_rms;  // divided out in the first layer
+  double first;      // deviation of the hidden layer, for inputs of `input_rms`
+  double second;     // RMS of the output without bias over the RMS of the hidden layer's GELU (1.4)
+  double input_rms;
 };
+Gains gains(int block) { return {2, 1, block == 0 ? 1 : 4.6}; }
 
-// A hidden layer has a deviation of 1.4 (half of its variance from the bias), its GELU an RMS of 0.9.
-Gains gains(int block) { return block == 0 ? Gains{1, 1} : Gains{1, 4.6}; }
-constexpr double bias_deviation_1 = 1;
-constexpr double bias_deviation_2 = 4.5;
+// A bias is `scale` times a random sign times (floor + (1 - floor) * |normal number|).
+struct Bias {
+  double scale;
+  double floor;  // keeps outputs away from 0, where a comparison allows the least
+};
+constexpr Bias bias_1{0.5, 0};
+constexpr Bias bias_2{4.5, 0.875};
 
 // Activation scales. 448 of them are more than 6 standard deviations; not powers of two, and different in each block.
 float input_scale(int block) { return static_cast<float>(gains(block).input_rms * 0.0147 * (1 + 0.03125 * block)); }
@@ -79,17 +84,17 @@ struct Linear {
   Stream weight, channel, bias;
   int64_t inputs, outputs;
   double gain;
-  double bias_deviation;
+  Bias bias_size;
 };
 
 Linear first(const Mlp& mlp, int block) {
   return {Stream::weight_1, Stream::channel_1, Stream::bias_1,
-          mlp.width,        mlp.hidden,        gains(block).weights / gains(block).input_rms,
-          bias_deviation_1};
+          mlp.width,        mlp.hidden,        gains(block).first / gains(block).input_rms,
+          bias_1};
 }
 Linear second(const Mlp& mlp, int block) {
   return {Stream::weight_2, Stream::channel_2,    Stream::bias_2,  mlp.hidden,
-          mlp.width,        gains(block).weights, bias_deviation_2};
+          mlp.width,        gains(block).second, bias_2};
 }
 
 void append_float(std::string& raw, float value) {
@@ -137,7 +142,9 @@ void append_scale(std::string& raw, const Linear& linear, int block) {
 void append_bias(std::string& raw, const Linear& linear, int block) {
   const Random random(linear.bias, block);
   for (int64_t n = 0; n < linear.outputs; ++n) {
-    append_float(raw, static_cast<float>(linear.bias_deviation * normal(random.byte_sum(n))));
+    const double number = normal(random.byte_sum(n));
+    const double magnitude = linear.bias_size.floor + (1 - linear.bias_size.floor) * std::abs(number);
+    append_float(raw, static_cast<float>(linear.bias_size.scale * (number < 0 ? -magnitude : magnitude)));
   }
 }
 
