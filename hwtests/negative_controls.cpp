@@ -1,6 +1,7 @@
 #include "hwtests/negative_controls.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "onnx.pb.h"
 
@@ -52,11 +53,17 @@ void transpose_weight(onnx::ModelProto& model) {
     for (size_t j = 0; j < k; ++j) raw[i * k + j] = before[j * n + i];
 }
 
-// One weight of the last block becomes 448 with the other sign.
+// One weight of the last block becomes 448 with the other sign: of the hidden unit with the largest bias, which is active.
 void change_weight(onnx::ModelProto& model) {
-  std::string& raw = *find_initializer(model, "w2_all")->mutable_raw_data();
-  const auto code = static_cast<unsigned char>(raw.back());
-  raw.back() = static_cast<char>((code & 0x80) != 0 ? 0x7e : 0xfe);
+  onnx::TensorProto& weights = *find_initializer(model, "w2_all");
+  const auto blocks = static_cast<size_t>(weights.dims(0)), k = static_cast<size_t>(weights.dims(1)),
+             n = static_cast<size_t>(weights.dims(2));
+  const std::string& biases = find_initializer(model, "b1_all")->raw_data();
+  std::vector<float> last(k);
+  std::memcpy(last.data(), biases.data() + (blocks - 1) * k * sizeof(float), k * sizeof(float));
+  const auto unit = static_cast<size_t>(std::ranges::max_element(last) - last.begin());
+  char& code = (*weights.mutable_raw_data())[((blocks - 1) * k + unit) * n];
+  code = static_cast<char>((static_cast<unsigned char>(code) & 0x80) != 0 ? 0x7e : 0xfe);
 }
 
 }  // namespace

@@ -303,10 +303,30 @@ Handled import_where(Node& node) {
 
 namespace {
 
+bool is_fnuz(DType type) { return type == DType::f8e4m3fnuz || type == DType::f8e5m2fnuz; }
+
+// Before opset 24 infinity saturates to NaN in the FNUZ formats, as Overflow::saturate has it; since then to the largest
+// finite value. f32 (f64) holds each float below it, and the bound, exactly; what the clamp changes would have saturated.
+Result<ModelValue> cast_clamped(Node& node, const ModelValue& x, DType to) {
+  const DType compute = compute_type(x.dtype());
+  ExprBuilder expr(1);
+  const uint16_t value = expr.convert(expr.input(0, x.dtype()), compute);
+  const uint16_t least = expr.constant(compute, -max_finite(to));
+  const uint16_t raised = expr.binary(ExprOp::max, value, least);
+  const uint16_t most = expr.constant(compute, max_finite(to));
+  const uint16_t clamped = expr.binary(ExprOp::min, raised, most);
+  const uint16_t result = expr.convert(clamped, to, Overflow::saturate);
+  return node.emit().pointwise(std::move(expr).finish(result), std::span(&x, 1));
+}
+
 Handled cast_to(Node& node, DType to) {
+  const ModelValue& x = node.input(0);
   LOW_TRY(const int64_t saturate, node.integer("saturate", 1));
-  const Overflow overflow = is_fp8(to) && saturate != 0 ? Overflow::saturate : Overflow::propagate;
-  return one(node.emit().cast(node.input(0), to, overflow));
+  const bool saturates = is_fp8(to) && saturate != 0;
+  if (saturates && is_fnuz(to) && is_float(x.dtype()) && x.dtype() != to && node.opset() >= 24) {
+    return one(cast_clamped(node, x, to));
+  }
+  return one(node.emit().cast(x, to, saturates ? Overflow::saturate : Overflow::propagate));
 }
 
 }  // namespace

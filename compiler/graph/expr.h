@@ -10,6 +10,10 @@
 //    float -> integer truncates toward zero and clamps to the target's range (NaN becomes 0); integer -> integer wraps;
 //    anything -> boolean is x != 0 (NaN is true); integer -> float rounds to nearest even.
 //  - `round_even` rounds to an integer value, ties to even, and keeps the dtype (floats only).
+//  - `modulo` of floats is fmod: exact, with the sign of the dividend. Of integers it is the remainder of the truncated
+//    division; x % 0 is 0, and MIN % -1 is 0.
+//  - `pow` of integers is repeated multiplication, which wraps (x^0 is 1, also for 0). A negative exponent truncates the
+//    real power: 1 for base 1, 1 or -1 for base -1 by the exponent's parity, 0 for any other base (0 included).
 //  - `where(c, a, b)`: c is boolean.
 // No operation is reassociated or contracted.
 #pragma once

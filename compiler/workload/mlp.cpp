@@ -52,8 +52,8 @@ constexpr uint32_t byte_sums = 8 * 255 + 1;
 // A byte sum as a number of mean 0 and variance 1: the variance of one byte is (256^2 - 1) / 12.
 double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 127.5) / std::sqrt(8 * 65535.0 / 12); }
 
-// FP8 weights hold the normal number times this: at most 4.9 * 64 = 313 of 448.
-constexpr double weight_unit = 64;
+// FP8 weights hold the normal number times this: at most 4.9 * 16 = 78 of 448, which leaves room for one wrong weight to stand out.
+constexpr double weight_unit = 16;
 
 // A compromise. A rounding of f32 that turns the other way in double moves an FP8 activation by a step of up to an eighth, and every
 // further quantization turns a difference d into one of about sqrt(d * step): a chain of blocks without biases ends in a few
