@@ -136,16 +136,22 @@ Result<Tensor> read_tensor_proto(const std::string& path) {
   return std::move(named.tensor);
 }
 
-// Names of graph inputs that a node needs as constants.
+// Names of graph inputs (and of other values) that a node needs as constants, or that such a constant is computed from.
+// A value's shape is known without its elements.
 std::set<std::string> inputs_needed_constant(const onnx::GraphProto& graph) {
   std::set<std::string> names;
-  for (const onnx::NodeProto& node : graph.node()) {
+  for (int i = graph.node_size() - 1; i >= 0; --i) {
+    const onnx::NodeProto& node = graph.node(i);
     const Operator* info = find_operator(node);
     if (info == nullptr) continue;
-    for (const int i : info->constant_inputs) {
-      if (i < node.input_size() && !node.input(i).empty()) names.insert(node.input(i));
+    for (const int index : info->constant_inputs) {
+      if (index < node.input_size()) names.insert(node.input(index));
     }
+    if (node.op_type() == "Shape" || node.op_type() == "Size") continue;
+    const auto is_needed = [&](const std::string& output) { return names.contains(output); };
+    if (std::ranges::any_of(node.output(), is_needed)) names.insert(node.input().begin(), node.input().end());
   }
+  names.erase("");
   return names;
 }
 

@@ -85,7 +85,7 @@ Handled import_dropout(Node& node) {
     if (training.dtype() != DType::boolean || training.shape().elements() != 1) {
       return node.invalid(fmt::format("training_mode is {}, a boolean scalar is expected", to_string(training.type)));
     }
-    if (!training.constant || training.constant->integer(0) != 0) return node.unsupported("training");
+    if (!training.constant || training.constant->integer(0) != 0) return node.unsupported("training is not supported");
   }
   std::vector<ModelValue> results{x};
   if (node.wants_output(1)) {

@@ -191,7 +191,7 @@ Handled repeat_scan(Node& node, const ScanForm& form) {
                                       value.rank() == 0 ? 0 : value.shape()[0]));
     }
   }
-  if (count > most_iterations) return node.unsupported(fmt::format("{} iterations", count));
+  if (count > most_iterations) return node.unsupported(fmt::format("{} iterations are more than are supported", count));
   Body body(node, *proto);
   int input = 0;
   for (const ModelValue& value : form.carried) LOW_TRY_VOID(body.add_input(input++, value.type));
@@ -298,7 +298,7 @@ Handled import_scan(Node& node) {
 
 // Opset 8 has a batch axis in front of everything and optional lengths; only a batch of 1 without lengths is the same as above.
 Handled import_scan_8(Node& node) {
-  if (node.has(0)) return node.unsupported("sequence_lens");
+  if (node.has(0)) return node.unsupported("sequence_lens is not supported");
   LOW_TRY(const std::vector<ModelValue> inputs, present_inputs(node, 1));
   LOW_TRY(const size_t scanned, scan_input_count(node, inputs.size()));
   const size_t states = inputs.size() - scanned;
@@ -322,7 +322,8 @@ Handled import_scan_8(Node& node) {
   }
   LOW_TRY(std::vector<ModelValue> results, repeat_scan(node, form));
   for (ModelValue& value : results) {
-    if (value.rank() == max_rank) return node.unsupported(fmt::format("an output of rank {}", max_rank + 1));
+    if (value.rank() == max_rank)
+      return node.unsupported(fmt::format("an output of rank {} is not supported", max_rank + 1));
     Shape shape{1};
     for (const int64_t extent : value.shape()) shape.append(extent);
     LOW_TRY(value, node.emit().reshape(value, shape));
@@ -344,7 +345,8 @@ Handled import_loop(Node& node) {
   std::optional<int64_t> count;
   if (node.has(0)) {
     LOW_TRY(const int64_t trip_count, known_scalar(node, 0, DType::i64, "the trip count"));
-    if (trip_count > most_iterations) return node.unsupported(fmt::format("a trip count of {}", trip_count));
+    if (trip_count > most_iterations)
+      return node.unsupported(fmt::format("a trip count of {} is not supported", trip_count));
     count = std::max<int64_t>(0, trip_count);
   }
   bool starts = true;
@@ -368,20 +370,21 @@ Handled import_loop(Node& node) {
     return node.invalid(
         fmt::format("the body's condition is {}, a boolean scalar is expected", to_string(condition.type)));
   }
-  if (!condition.constant) return node.unsupported("a condition that the body computes");
+  if (!condition.constant) return node.unsupported("a condition that the body computes is not supported");
   const bool continues = condition.constant->integer(0) != 0;
   if (!starts) {
     count = 0;
   } else if (!continues) {
     count = std::min<int64_t>(count.value_or(1), 1);
   } else if (!count) {
-    return node.unsupported("a loop without a trip count whose condition stays true");
+    return node.unsupported("a loop without a trip count whose condition stays true is not supported");
   }
   if (numbered) {
     // The iteration numbers are a constant.
     int64_t& budget = node.scope().model.fold_budget;
     if (*count > budget / 8) {
-      return node.unsupported(fmt::format("a trip count of {} whose iteration number is used", *count));
+      return node.unsupported(
+          fmt::format("a trip count of {} whose iteration number is used is not supported", *count));
     }
     budget -= *count * 8;
   }

@@ -242,7 +242,8 @@ Handled import_min_max(Node& node) {
   constexpr int most_inputs = 1024;
   const ScalarOperator& entry = lookup(binary_operators, node.op_type());
   LOW_TRY_VOID(check_types(node, entry.accepted));
-  if (node.input_count() > most_inputs) return node.unsupported(fmt::format("more than {} inputs", most_inputs));
+  if (node.input_count() > most_inputs)
+    return node.unsupported(fmt::format("more than {} inputs are not supported", most_inputs));
   if (node.input_count() == 1) return std::vector{node.input(0)};
   const DType type = node.input(0).dtype();
   ExprBuilder expr(node.input_count());
@@ -305,8 +306,8 @@ namespace {
 
 bool is_fnuz(DType type) { return type == DType::f8e4m3fnuz || type == DType::f8e5m2fnuz; }
 
-// Before opset 24 infinity saturates to NaN in the FNUZ formats, as Overflow::saturate has it; since then to the largest
-// finite value. f32 (f64) holds each float below it, and the bound, exactly; what the clamp changes would have saturated.
+// Before opset 24 infinity saturates to NaN in the FNUZ formats, as Overflow::saturate has it; since then to the
+// largest finite value. f32 (f64) holds the value and the bound exactly; what the clamp changes would have saturated.
 Result<ModelValue> cast_clamped(Node& node, const ModelValue& x, DType to) {
   const DType compute = compute_type(x.dtype());
   ExprBuilder expr(1);

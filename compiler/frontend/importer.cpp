@@ -179,7 +179,8 @@ Result<std::optional<DType>> Node::dtype(std::string_view name) const {
     return invalid(fmt::format("attribute {} is {}, which is no data type", in_quotes(name), number));
   }
   const auto type = dtype_from_onnx(static_cast<int>(number));
-  if (!type) return unsupported(fmt::format("data type {}", onnx_data_type_name(static_cast<int>(number))));
+  if (!type)
+    return unsupported(fmt::format("data type {} is not supported", onnx_data_type_name(static_cast<int>(number))));
   return type;
 }
 

@@ -84,7 +84,7 @@ Handled import_gemm(Node& node) {
         fmt::format("input 2 is {}, data type {} is expected", to_string(node.input(2).type), name(type)));
   }
   if (is_integer(type) && (alpha != 1 || (has_c && beta != 1))) {
-    return node.unsupported("alpha and beta other than 1 with integers");
+    return node.unsupported("alpha and beta other than 1 are not supported for integers");
   }
   if (!has_c && alpha == 1) return one(node.emit().matmul(attributes, a, b, type));
   LOW_TRY(const ModelValue product, node.emit().matmul(attributes, a, b, accumulate));

@@ -55,7 +55,7 @@ TEST(Model, HeaderIsChecked) {
   model = negation();
   model.clear_graph();
   EXPECT_THAT(error_of(model).message, HasSubstr("no graph"));
-  for (const int64_t opset : {0, 6, 26}) {
+  for (const int64_t opset : {0, 6, 28}) {
     model = negation();
     model.mutable_opset_import(0)->set_version(opset);
     EXPECT_EQ(error_of(model).kind, ErrorKind::unsupported);

@@ -30,7 +30,7 @@ Result<Granularity> granularity(Node& node) {
   const ModelValue& scale = node.input(1);
   LOW_TRY(const int64_t block_size, node.integer("block_size", 0));
   LOW_TRY(const int64_t axis, node.integer("axis", 1));
-  if (block_size != 0 || scale.rank() > 1) return node.unsupported("blocked quantization");
+  if (block_size != 0 || scale.rank() > 1) return node.unsupported("blocked quantization is not supported");
   if (!is_float(scale.dtype()) || is_fp8(scale.dtype()) || scale.dtype() == DType::f64) {
     return node.invalid(fmt::format("the scale is {}, f32, f16 or bf16 is expected", to_string(scale.type)));
   }
@@ -85,9 +85,9 @@ Handled import_quantize(Node& node) {
   if (output_dtype && *output_dtype != to) {
     return node.invalid(fmt::format("output_dtype is {}, the zero point is {}", name(*output_dtype), name(to)));
   }
-  if (!is_quantized_type(to)) return node.unsupported(fmt::format("quantization to {}", name(to)));
+  if (!is_quantized_type(to)) return node.unsupported(fmt::format("quantization to {} is not supported", name(to)));
   if (precision && *precision != DType::f32 && *precision != DType::f16 && *precision != DType::bf16) {
-    return node.unsupported(fmt::format("precision {}", name(*precision)));
+    return node.unsupported(fmt::format("precision {} is not supported", name(*precision)));
   }
   const Overflow overflow = saturate != 0 || !is_fp8(to) ? Overflow::saturate : Overflow::propagate;
   return one(node.emit().quantize(Quantize{given.axis, overflow}, operands_of(x, given), to));

@@ -252,7 +252,6 @@ Result<TileGraph> TileGraphBuilder::finish() && {
   }
   for (size_t i = allocation_count; i-- > 0;) {  // an alias is always later than what it shares
     const Allocation& allocation = graph_.allocations_[i];
-    if (allocation.role == Role::input || allocation.role == Role::output) used[i] = 1;
     if (used[i] != 0 && allocation.alias.valid()) used[allocation.alias.index] = 1;
   }
 

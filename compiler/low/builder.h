@@ -64,7 +64,7 @@ class TileGraphBuilder {
   void copy(DescriptorId descriptor, const View& source, const View& destination, TileId tile);
   void end_superstep();  // drops the superstep if it is empty
 
-  // Renumbers by first use in the order of allocations and supersteps (dropping what nothing uses), verifies.
+  // Renumbers by first use in the order of allocations and supersteps (dropping what neither a command nor the interface uses), verifies.
   Result<TileGraph> finish() &&;
 
  private:

@@ -37,7 +37,9 @@ uint64_t hash_of(const Attributes& attributes, std::span<const ValueId> operands
 
 int64_t bytes_of(const Type& type) { return type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)); }
 
-Result<Graph> rewrite(const Graph& graph) {
+}  // namespace
+
+Result<Graph> rewrite_once(const Graph& graph) {
   const std::vector<bool> needed = needed_values(graph);
   Rewriter rewriter;
   std::vector<ValueId> map(graph.value_count());
@@ -68,8 +70,6 @@ Result<Graph> rewrite(const Graph& graph) {
   }
   return std::move(rewriter).finish();
 }
-
-}  // namespace
 
 std::vector<bool> needed_values(const Graph& graph, const std::vector<bool>& live_outputs) {
   std::vector<bool> needed(graph.value_count());
@@ -151,9 +151,9 @@ std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std
 }
 
 Result<Graph> canonicalize(const Graph& graph) {
-  LOW_TRY(Graph current, rewrite(graph));
+  LOW_TRY(Graph current, rewrite_once(graph));
   for (int round = 0; round < max_rounds; ++round) {
-    LOW_TRY(Graph next, rewrite(current));
+    LOW_TRY(Graph next, rewrite_once(current));
     if (next == current) return current;
     current = std::move(next);
   }

@@ -211,7 +211,7 @@ Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& re
     }
     return results;
   }
-  LOW_TRY(Graph body, canonicalize(*repeat.body));
+  LOW_TRY(Graph body, rewrite_once(*repeat.body));
   return RepeatRewriter(rewriter, repeat, std::move(body), operands, used).run(types, name);
 }
 

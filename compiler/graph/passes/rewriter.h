@@ -70,6 +70,10 @@ struct SunkReshape {
 };
 std::optional<SunkReshape> sink_reshape(Rewriter& rewriter, std::span<const ValueId> operands, const Shape& shape);
 
+// One round over the graph and the bodies in it; canonicalize repeats it until nothing changes. A body's rounds are those of the
+// graph around it: a fixed point of its own in each of them would cost exponentially in the depth of the nest.
+Result<Graph> rewrite_once(const Graph& graph);
+
 // Appends a simplified repeat; one value for each old result, none for results that nothing uses.
 Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& repeat, std::span<const ValueId> operands,
                                             std::span<const Type> types, const std::vector<bool>& used,
