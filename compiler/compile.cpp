@@ -16,10 +16,11 @@ void announce(const CompileOptions& options, std::string_view stage) {
 Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                 ThreadPool& pool) {
   if (!options.plan) return search(graph, machine, options.search, pool);
-  LOW_TRY(Plan plan, parse_plan(*options.plan));
-  LOW_TRY_VOID(verify(plan, graph, machine));
+  auto plan = parse_plan(*options.plan);
+  if (!plan) return in_context(options.plan_name, plan.error());
+  if (auto fits = verify(*plan, graph, machine); !fits) return in_context(options.plan_name, fits.error());
   SearchResult result;
-  result.finalists.push_back({.plan = std::move(plan), .cost = {}, .explanation = "from a plan file\n"});
+  result.finalists.push_back({.plan = std::move(*plan), .cost = {}, .explanation = "from a plan file\n"});
   return result;
 }
 

@@ -24,6 +24,7 @@ struct CompileOptions {
   std::optional<uint32_t> tiles;     // logical tiles of the host
   SearchOptions search;
   std::optional<std::string> plan;  // text of a plan to replay instead of a search
+  std::string plan_name = "plan";   // its file, for messages
   ToolchainOptions toolchain;
   // Told each stage's name when it begins; may be empty.
   std::function<void(std::string_view stage)> progress;

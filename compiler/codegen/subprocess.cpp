@@ -27,7 +27,8 @@ Result<TemporaryFolder> TemporaryFolder::create() {
   const std::filesystem::path base = std::filesystem::temp_directory_path(error);
   std::string path = (error ? std::filesystem::path("/tmp") : base) / "low-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
-    return fail(ErrorKind::internal, fmt::format("cannot create a temporary folder {}: {}", path, system_error(errno)));
+    return fail(ErrorKind::usage, fmt::format("cannot create a temporary folder {}: {}; TMPDIR names where to", path,
+                                              system_error(errno)));
   }
   return TemporaryFolder(std::move(path));
 }
@@ -53,7 +54,8 @@ Result<ProcessResult> run_process(std::span<const std::string> arguments, const 
   {
     std::ofstream file(in, std::ios::binary);
     file << input;
-    if (!file.flush()) return fail(ErrorKind::internal, fmt::format("cannot write {}", in));
+    if (!file.flush())
+      return fail(ErrorKind::usage, fmt::format("cannot write {}; is the disk full? TMPDIR names another", in));
   }
   std::vector<char*> argv;
   // posix_spawn takes char* and changes nothing.

@@ -97,7 +97,9 @@ Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target
       return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program,
                                                       compiler.version, target.name, diagnostic));
     }
-    return fail(ErrorKind::internal,
+    // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the installation.
+    const bool ours = result.started && diagnostic.find("<stdin>") != std::string::npos;
+    return fail(ours ? ErrorKind::internal : ErrorKind::unsupported,
                 fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,
                             compiler.version, target.name, result.status, diagnostic));
   }

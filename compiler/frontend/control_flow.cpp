@@ -85,7 +85,8 @@ class Body {
   }
   // Adds the outer values that the body uses.
   Result<void> add_captured() {
-    for (const std::string& name : OuterNames(proto_).names()) {
+    const OuterNames outer_names(proto_);  // a temporary would not live through the loop
+    for (const std::string& name : outer_names.names()) {
       const ModelValue* const outer = find_outer(node_.scope(), name);
       if (outer == nullptr)
         return node_.invalid(fmt::format("the body uses {}, which is not defined", in_quotes(name)));
@@ -412,7 +413,8 @@ Handled import_if(Node& node) {
   LOW_TRY(const onnx::GraphProto* const branch, node.graph(condition != 0 ? "then_branch" : "else_branch"));
   if (branch->input_size() != 0) return node.invalid("a branch has inputs");
   Scope scope{node.scope().model, node.emit(), node.scope().opsets, node.scope().depth + 1, {}};
-  for (const std::string& name : OuterNames(*branch).names()) {
+  const OuterNames outer_names(*branch);
+  for (const std::string& name : outer_names.names()) {
     const ModelValue* const outer = find_outer(node.scope(), name);
     if (outer == nullptr) return node.invalid(fmt::format("the branch uses {}, which is not defined", in_quotes(name)));
     LOW_TRY_VOID(define(scope, name, *outer));

@@ -528,6 +528,44 @@ TEST(Operators, RefusedInOneSentence) {
   }
 }
 
+// From opset 24 on nothing but infinity is cast to the FNUZ formats in another way.
+TEST(Operators, EveryElementCastToFnuz) {
+  const auto cast = [](const Tensor& x, DType to, int64_t opset) {
+    onnx::ModelProto model = make_model(opset);
+    onnx::GraphProto& graph = *model.mutable_graph();
+    set_type(*graph.add_input(), "x", x.dtype(), {x.elements()});
+    set(add_node(graph, "Cast", {"x"}, {"y"}), "to", dtype_to_onnx(to));
+    add_output(graph, "y");
+    return run(model, {x}).at(0);
+  };
+  for (const DType from : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2,
+                           DType::f8e4m3fnuz, DType::f8e5m2fnuz}) {
+    // All elements of the narrow formats; f32 and f64 with each pattern of their first 16 bits, and all of f16.
+    const int64_t count = byte_size(from) == 1 ? 256 : 65536;
+    const bool wide = byte_size(from) > 2;
+    Tensor x(from, Shape{wide ? 2 * count : count});
+    for (int64_t i = 0; i < count; ++i) {
+      const auto bits = static_cast<uint64_t>(i);
+      x.set_bits(i, wide ? bits << (8 * byte_size(from) - 16) : bits);
+      if (wide) x.set_value(count + i, decode(DType::f16, bits));
+    }
+    for (const DType to : {DType::f8e4m3fnuz, DType::f8e5m2fnuz}) {
+      const Tensor before = cast(x, to, 23);
+      const Tensor since = cast(x, to, 24);
+      int64_t infinities = 0;
+      for (int64_t i = 0; i < x.elements(); ++i) {
+        const double value = x.value(i);
+        infinities += std::isinf(value) ? 1 : 0;
+        const bool is_right = std::isinf(value) ? since.value(i) == std::copysign(max_finite(to), value)
+                                                : since.bits(i) == before.bits(i);
+        ASSERT_TRUE(is_right) << name(from) << " " << value << " to " << name(to) << " is " << since.value(i);
+      }
+      const bool has_infinity = !is_fp8(from) || from == DType::f8e5m2;
+      EXPECT_EQ(infinities, wide ? 4 : has_infinity ? 2 : 0);
+    }
+  }
+}
+
 // Constants meet at import time: the graph holds the results alone.
 TEST(Operators, ShapesAreFolded) {
   onnx::ModelProto model = make_model(13);

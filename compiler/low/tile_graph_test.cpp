@@ -101,7 +101,9 @@ TEST(TileGraphText, RefusesDamage) {
         damaged.insert(at, i % 2 == 0 ? "9223372036854775807" : "-1");
         break;
     }
-    if (const Result<TileGraph> parsed = parse_tile_graph(damaged, constants)) EXPECT_FALSE(print(*parsed).empty());
+    const Result<TileGraph> parsed = parse_tile_graph(damaged, constants);
+    if (!parsed) continue;
+    EXPECT_FALSE(print(*parsed).empty());
   }
   std::string deep = text.substr(0, text.find("region"));
   deep += "region\n";
@@ -288,8 +290,8 @@ INSTANTIATE_TEST_SUITE_P(
         Violation{"interleaved_is_no_race", "",
                   [](Maker& m, Ids a, Ids y) {
                     CopyDescriptor copy{DType::f32, DType::f32, Overflow::propagate, {4}, {2}, {2}, 1};
-                    for (uint32_t t = 0; t < 2; ++t) {
-                      m.builder.copy(m.builder.descriptor(copy), m.view(a, {4}, {2}, t), m.view(y, {4}, {2}, t), TileId(t));
+                    for (uint32_t tile = 0; tile < 2; ++tile) {
+                      m.builder.copy(m.builder.descriptor(copy), m.view(a, {4}, {2}, tile), m.view(y, {4}, {2}, tile), TileId(tile));
                     }
                   }},
         // Tile 0 writes half i % 2, tile 1 reads the other one: never the same in one iteration.
@@ -330,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(
                     view.terms = {5, 4};
                     m.run(0, m.binary(8), {view, m.line(a, 0, 8), m.line(y, 0, 8)});
                   }}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& violation) { return violation.param.name; });
 
 TEST(TileGraphVerify, RegionsAndInterface) {
   {
@@ -421,7 +423,8 @@ TEST(SuperstepRule, FindsOneWrongBlockAmongMany) {
     make.builder.end_region();
     const Result<TileGraph> graph = make.finish();
     EXPECT_EQ(graph.has_value(), !wrong);
-    if (!graph) EXPECT_THAT(graph.error().message, HasSubstr("writes what"));
+    if (graph) continue;
+    EXPECT_THAT(graph.error().message, HasSubstr("writes what"));
   }
 }
 

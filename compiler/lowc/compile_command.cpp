@@ -15,8 +15,6 @@ namespace {
 constexpr std::array<std::string_view, 9> stages = {"import",    "graph",    "plan",   "tiles",  "cost",
                                                     "placement", "schedule", "source", "program"};
 
-void write_stdout(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-
 std::string explain(const PlannedProgram& planned) {
   std::string text = fmt::format("{} candidates on {}; {} finalists\n", planned.candidates, planned.machine.name,
                                  planned.finalists.size());
@@ -77,28 +75,31 @@ Result<void> run(const CompileCommand& command) {
     LOW_TRY(const auto targets, select_targets(options, machine));
   }
   LOW_TRY(const LoadedModel model, load_model(command.model));
+  ThreadPool pool(command.model.threads);
+  uint64_t package_bytes = 0;
+  std::optional<Compilation> compilation;
+  if (!command.output.empty()) {
+    auto compiled = compile_graph(model.graph, options, pool);
+    if (!compiled) return in_context(command.model.model, compiled.error());
+    compilation = std::move(*compiled);
+    LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance, options));
+    LOW_TRY_VOID(write_file(command.output, std::as_bytes(std::span(bytes))));
+    package_bytes = bytes.size();
+  }
   if (command.print == "import") {
     write_stdout(print(model.graph));
     return {};
   }
-  ThreadPool pool(command.model.threads);
-  if (command.print == "graph") {
-    LOW_TRY(const Graph graph, run_passes(model.graph));
-    write_stdout(print(graph));
-    return {};
-  }
-
-  uint64_t package_bytes = 0;
-  std::optional<Compilation> compilation;
   std::optional<PlannedProgram> planned_only;
-  if (!command.output.empty()) {
-    LOW_TRY(compilation, compile_graph(model.graph, options, pool));
-    LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance, options));
-    LOW_TRY_VOID(write_file(command.output, std::as_bytes(std::span(bytes))));
-    package_bytes = bytes.size();
-  } else {
+  if (!compilation || command.print == "graph") {
     LOW_TRY(const Graph graph, run_passes(model.graph));
-    LOW_TRY(planned_only, plan_program(graph, machine, options, pool));
+    if (command.print == "graph") {
+      write_stdout(print(graph));
+      return {};
+    }
+    auto found = plan_program(graph, machine, options, pool);
+    if (!found) return in_context(command.model.model, found.error());
+    planned_only = std::move(*found);
   }
   const PlannedProgram& planned = compilation ? compilation->planned : *planned_only;
   if (!command.print.empty()) {

@@ -31,7 +31,7 @@ Result<void> inspect(const InspectCommand& command) {
   LOW_TRY(const std::shared_ptr<const Package> package, Package::open(command.package));
   if (!command.extract.empty()) {
     LOW_TRY(const std::span<const std::byte> bytes, package->entry(command.extract));
-    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+    write_stdout({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     return {};
   }
   const Manifest& manifest = package->manifest();
@@ -86,13 +86,13 @@ Result<void> inspect(const InspectCommand& command) {
   for (const auto& [name, bytes] : package->entries())
     json.begin_object().member("name", name).member("bytes", static_cast<uint64_t>(bytes.size())).end_object();
   json.end_array().end_object();
-  fmt::print("{}", command.json ? json.text() : text);
+  write_stdout(command.json ? json.text() : text);
   return {};
 }
 
 Result<void> workload(const WorkloadCommand& command) {
   if (command.list) {
-    for (const std::string& name : workload_names()) fmt::print("{}\n", name);
+    for (const std::string& name : workload_names()) write_stdout(name + "\n");
     return {};
   }
   if (command.name.empty() || command.output.empty())
@@ -134,7 +134,7 @@ int devices_command(bool as_json) {
     json.end_object();
   }
   json.end_array().end_object();
-  fmt::print("{}", as_json ? json.text() : text);
+  write_stdout(as_json ? json.text() : text);
   return 0;
 }
 
@@ -157,7 +157,7 @@ int machines_command(bool as_json) {
                                                  : fmt::format("{}", fmt::join(machine->targets, ", ")));
   }
   json.end_array().end_object();
-  fmt::print("{}", as_json ? json.text() : text);
+  write_stdout(as_json ? json.text() : text);
   return 0;
 }
 

@@ -2,12 +2,60 @@
 
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <optional>
+
 #include "compiler/lowc/support.h"
 #include "runtime/base/error.h"
 
 namespace {
 
 using namespace low::lowc;
+
+int usage(const std::string& message) { return report({low::ErrorKind::usage, message + "; see lowc --help"}); }
+
+// A file that lowc opens must not become its standard output because that was closed. Writing to what is opened here fails, as it
+// does on a closed stream.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) static_cast<void>(open("/dev/null", O_RDONLY));
+  }
+}
+
+// The code, or that of a failure to write what was printed.
+int close_stdout(int code) {
+  const bool failed_before = std::ferror(stdout) != 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  const std::string reason = flushed ? "" : std::string(": ") + std::strerror(errno);
+  if ((flushed && !failed_before) || code != 0) return code;
+  return report({low::ErrorKind::invalid, "standard output: cannot write all of the data" + reason});
+}
+
+template <typename T>
+std::optional<T> parse_number(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Checks for CLI11: what is wrong, or nothing. Its own let NaN through, and take -1 for the largest number.
+std::string tolerance(const std::string& text) {
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) && *value >= 0 ? "" : "\"" + text + "\" is not a finite number of 0 or more";
+}
+std::string whole_number(const std::string& text) {
+  return parse_number<uint64_t>(text) ? "" : "\"" + text + "\" is not a whole number of 0 or more";
+}
 
 // `threads` counts for running and compiling alike.
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& what) {
@@ -28,7 +76,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
 void add_input_options(CLI::App& app, InputOptions& options) {
   app.add_option("--input", options.inputs, "name=file (.npy, .npz, .pb, .bin)")->take_all();
   app.add_flag("--random", options.random, "random data for inputs that are not given");
-  app.add_option("--seed", options.seed, "of the random data");
+  app.add_option("--seed", options.seed, "of the random data")->check(whole_number);
 }
 
 int run(int argc, char** argv) {
@@ -40,10 +88,14 @@ int run(int argc, char** argv) {
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
   add_model_options(*compile_app, compile.model, "ONNX model");
   compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
-  compile_app->add_option("--print", compile.print,
-                          "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
-  compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
-  compile_app->add_flag("--json", compile.json, "report as JSON");
+  auto* print = compile_app->add_option(
+      "--print", compile.print,
+      "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
+  auto* explain = compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
+  auto* compile_json = compile_app->add_flag("--json", compile.json, "report as JSON");
+  // One text on stdout.
+  print->excludes(explain)->excludes(compile_json);
+  explain->excludes(compile_json);
   compile_app->callback([&] {
     set_verbosity(compile.model.verbose);
     code = compile_command(compile);
@@ -70,8 +122,8 @@ int run(int argc, char** argv) {
   verify_app->add_option("--device", verify.device, "device to run on");
   verify_app->add_option("--package", verify.package, "judge this package instead of compiling the model");
   verify_app->add_flag("--interpret", verify.interpret, "judge the placed and scheduled program in the interpreter");
-  verify_app->add_option("--atol", verify.absolute, "absolute tolerance")->check(CLI::NonNegativeNumber);
-  verify_app->add_option("--rtol", verify.relative, "relative tolerance")->check(CLI::NonNegativeNumber);
+  verify_app->add_option("--atol", verify.absolute, "absolute tolerance")->check(tolerance);
+  verify_app->add_option("--rtol", verify.relative, "relative tolerance")->check(tolerance);
   verify_app->add_flag("--json", verify.json, "report as JSON");
   verify_app->callback([&] {
     set_verbosity(verify.model.verbose);
@@ -117,11 +169,16 @@ int run(int argc, char** argv) {
   machines_app->add_flag("--json", machines_json, "report as JSON");
   machines_app->callback([&] { code = machines_command(machines_json); });
 
+  if (argc > 1 && argv[1][0] != '-') {
+    const std::vector<CLI::App*> commands = app.get_subcommands(nullptr);
+    const auto is_named = [&](const CLI::App* command) { return command->get_name() == argv[1]; };
+    if (std::ranges::none_of(commands, is_named)) return usage(std::string("there is no command \"") + argv[1] + "\"");
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // 0 for --help; anything else is a wrong command line.
-    return app.exit(error) == 0 ? 0 : static_cast<int>(low::ErrorKind::usage);
+    if (error.get_exit_code() != 0) return usage(error.what());
+    app.exit(error);  // --help
   }
   return code;
 }
@@ -129,12 +186,12 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   try {
-    return run(argc, argv);
+    return close_stdout(run(argc, argv));
   } catch (const std::bad_alloc&) {
-    std::fputs("lowc: out of memory\n", stderr);
+    return report({low::ErrorKind::unsupported, "there is not enough memory for this"});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "lowc: internal error: %s\n", error.what());
+    return report({low::ErrorKind::internal, std::string("internal error: ") + error.what()});
   }
-  return static_cast<int>(low::ErrorKind::internal);
 }

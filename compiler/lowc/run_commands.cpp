@@ -88,9 +88,9 @@ Result<void> run(const RunCommand& command) {
           .member("name", program.outputs[i].name)
           .member("type", to_string(Type{outputs[i].dtype(), outputs[i].shape()}))
           .end_object();
-    fmt::print("{}", json.end_array().end_object().text());
+    write_stdout(json.end_array().end_object().text());
   } else if (command.outputs.empty() && command.output_dir.empty()) {
-    for (size_t i = 0; i < outputs.size(); ++i) fmt::print("{}\n", summary(program.outputs[i].name, outputs[i]));
+    for (size_t i = 0; i < outputs.size(); ++i) write_stdout(summary(program.outputs[i].name, outputs[i]) + "\n");
   }
   return {};
 }
@@ -104,18 +104,18 @@ struct Judged {
 Result<Judged> run_on_device(const VerifyCommand& command, const LoadedModel& model, std::span<const Tensor> inputs,
                              ThreadPool& pool) {
   ModelOptions options = command.model;
-  if (!command.package.empty()) options.model = command.package;
-  if (!command.package.empty() && !is_package(command.package))
-    return fail(ErrorKind::usage, fmt::format("--package: {} is not a .low file", command.package));
+  if (!command.package.empty()) {
+    if (!is_package(command.package))
+      return fail(ErrorKind::usage, fmt::format("--package: {} is not a .low file", command.package));
+    options.model = command.package;
+    // These say what the model is.
+    options.dimensions.clear();
+    options.shapes.clear();
+  }
   LOW_TRY(const Loaded loaded, load(options, command.device, pool));
   const Program& program = loaded.program->program();
   // A package of another model is a mismatch, not a wrong command line.
-  const std::vector<Slot> expected = input_slots(model.graph);
-  bool same = program.inputs.size() == expected.size() && program.outputs.size() == model.graph.outputs().size();
-  for (size_t i = 0; same && i < expected.size(); ++i)
-    same = program.inputs[i].name == expected[i].name && program.inputs[i].dtype == expected[i].dtype &&
-           program.inputs[i].shape == expected[i].shape;
-  if (!same)
+  if (input_slots(program) != input_slots(model.graph) || output_slots(program) != output_slots(model.graph))
     return fail(ErrorKind::mismatch,
                 fmt::format("{}: its inputs and outputs are not those of {}", options.model, command.model.model));
   LOW_TRY(Session session, Session::create(loaded.program));
@@ -132,10 +132,11 @@ Result<Judged> run_interpreted(const VerifyCommand& command, const LoadedModel& 
   LOW_TRY(const CompileOptions options, compile_options(command.model));
   LOW_TRY(const Machine machine, select_machine(options));
   LOW_TRY(const Graph graph, run_passes(model.graph));
-  LOW_TRY(const PlannedProgram planned, plan_program(graph, machine, options, pool));
+  auto planned = plan_program(graph, machine, options, pool);
+  if (!planned) return in_context(command.model.model, planned.error());
   Judged judged;
-  LOW_TRY(judged.outputs, interpret(planned.graph, planned.placement, planned.schedule, inputs));
-  for (const InterfaceTensor& output : planned.graph.outputs()) judged.names.push_back(output.name);
+  LOW_TRY(judged.outputs, interpret(planned->graph, planned->placement, planned->schedule, inputs));
+  for (const InterfaceTensor& output : planned->graph.outputs()) judged.names.push_back(output.name);
   judged.where = fmt::format("the interpreter, placed and scheduled for {}", machine.name);
   return judged;
 }
@@ -167,10 +168,10 @@ Result<void> verify(const VerifyCommand& command) {
       json.member("max_relative_error", comparison.max_relative_error).member("rms_error", comparison.rms_error);
       json.member("rms_reference", comparison.rms_reference).end_object();
     } else {
-      fmt::print("output {} on {}:\n{}\n", judged.names[i], judged.where, reference::to_string(comparison));
+      write_stdout(fmt::format("output {} on {}:\n{}\n", judged.names[i], judged.where, reference::to_string(comparison)));
     }
   }
-  if (command.json) fmt::print("{}", json.end_array().member("passed", passed).end_object().text());
+  if (command.json) write_stdout(json.end_array().member("passed", passed).end_object().text());
   if (!passed)
     return fail(ErrorKind::mismatch,
                 fmt::format("{}: the result does not agree with the reference within {} absolute and {} relative",
@@ -208,11 +209,12 @@ Result<void> bench(const BenchCommand& command) {
         .begin_array();
     for (const double time : milliseconds) json.value(time);
     json.end_array().member("median_milliseconds", median).member("gflop", program.flop / 1e9).member("gflops", gflops);
-    fmt::print("{}", json.end_object().text());
+    write_stdout(json.end_object().text());
   } else {
-    fmt::print("{} on {} ({}): {} runs, median {:.3f} ms, minimum {:.3f} ms, maximum {:.3f} ms; {:.1f} GFLOP/s\n",
-               command.model.model, command.device, loaded.device->info().description, milliseconds.size(), median,
-               sorted.front(), sorted.back(), gflops);
+    write_stdout(fmt::format(
+        "{} on {} ({}): {} runs, median {:.3f} ms, minimum {:.3f} ms, maximum {:.3f} ms; {:.1f} GFLOP/s\n",
+        command.model.model, command.device, loaded.device->info().description, milliseconds.size(), median,
+        sorted.front(), sorted.back(), gflops));
   }
   return {};
 }

@@ -21,12 +21,46 @@ Result<int64_t> parse_extent(std::string_view text, std::string_view what) {
   return value;
 }
 
+std::vector<Slot> slots_of(const std::vector<Binding>& bindings) {
+  std::vector<Slot> slots;
+  for (const Binding& binding : bindings) slots.push_back({binding.name, binding.dtype, binding.shape});
+  return slots;
+}
+
+// What says how to compile means nothing for a package: silence would let a user believe that it did something.
+Result<void> check_package_options(const ModelOptions& options) {
+  const std::pair<std::string_view, bool> given[] = {
+      {"--dim", !options.dimensions.empty()}, {"--shape", !options.shapes.empty()},
+      {"--target", !options.targets.empty()}, {"--machine", !options.machine.empty()},
+      {"--tiles", options.tiles.has_value()}, {"--plan", !options.plan_file.empty()},
+      {"--clang", !options.clang.empty()},
+  };
+  for (const auto& [option, is_given] : given)
+    if (is_given)
+      return fail(ErrorKind::usage,
+                  fmt::format("{}: {} is for models; a package is compiled already", options.model, option));
+  return {};
+}
+
 }  // namespace
 
 int report(const Error& error) {
-  fmt::print(stderr, "lowc: {}\n", error.message);
+  // Names come from files and may hold anything.
+  std::string line = "lowc: ";
+  for (const char c : error.message) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      line += fmt::format("\\x{:02x}", static_cast<unsigned>(byte));
+    } else {
+      line += c;
+    }
+  }
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(error.kind);
 }
+
+void write_stdout(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Result<std::pair<std::string, std::string>> split_pair(const std::string& text, std::string_view what) {
   const size_t at = text.find('=');
@@ -66,6 +100,7 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
   if (!options.plan_file.empty()) {
     LOW_TRY(const AlignedBytes bytes, read_file(options.plan_file));
     result.plan.emplace(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    result.plan_name = options.plan_file;
   }
   return result;
 }
@@ -81,24 +116,34 @@ Result<LoadedModel> load_model(const ModelOptions& options) {
 }
 
 Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, ThreadPool& pool) {
-  if (is_package(options.model)) return Package::open(options.model);
+  if (is_package(options.model)) {
+    LOW_TRY_VOID(check_package_options(options));
+    return Package::open(options.model);
+  }
   LOW_TRY(const CompileOptions compile, compile_options(options));
   LOW_TRY(const LoadedModel model, load_model(options));
-  LOW_TRY(const Compilation compilation, compile_graph(model.graph, compile, pool));
-  LOW_TRY(std::string bytes, write_package(compilation, model.provenance, compile));
+  auto compilation = compile_graph(model.graph, compile, pool);
+  if (!compilation) return in_context(options.model, compilation.error());
+  LOW_TRY(std::string bytes, write_package(*compilation, model.provenance, compile));
   return Package::from_bytes(std::move(bytes), options.model);
 }
 
-std::vector<Slot> input_slots(const Program& program) {
-  std::vector<Slot> slots;
-  for (const Binding& binding : program.inputs) slots.push_back({binding.name, binding.dtype, binding.shape});
-  return slots;
-}
+std::vector<Slot> input_slots(const Program& program) { return slots_of(program.inputs); }
+std::vector<Slot> output_slots(const Program& program) { return slots_of(program.outputs); }
 
 std::vector<Slot> input_slots(const Graph& graph) {
   std::vector<Slot> slots;
   for (const OpId id : graph.inputs()) {
     const Type& type = graph.type(graph.result(graph.op(id)));
+    slots.push_back({graph.op(id).name, type.dtype, type.shape});
+  }
+  return slots;
+}
+
+std::vector<Slot> output_slots(const Graph& graph) {
+  std::vector<Slot> slots;
+  for (const OpId id : graph.outputs()) {
+    const Type& type = graph.type(graph.operands(graph.op(id))[0]);
     slots.push_back({graph.op(id).name, type.dtype, type.shape});
   }
   return slots;

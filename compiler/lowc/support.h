@@ -12,8 +12,10 @@
 
 namespace low::lowc {
 
-// "lowc: message" on stderr; the exit code.
+// "lowc: message" on stderr, control characters escaped so that it stays one line; the exit code.
 int report(const Error& error);
+// Data for the user. A failure shows when main closes stdout.
+void write_stdout(std::string_view text);
 // Sets the log's level: 0 warnings, 1 info, 2 debug. The log goes to stderr.
 void set_verbosity(int verbose);
 void log_info(std::string_view message);
@@ -26,7 +28,7 @@ struct LoadedModel {
 Result<LoadedModel> load_model(const ModelOptions& options);
 bool is_package(const std::string& path);  // by extension: .low
 
-// A package from a .low file, or compiled from a model.
+// A package from a .low file, or compiled from a model. ErrorKind::usage for options that a package has no use for.
 Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, ThreadPool& pool);
 
 // A named tensor of a model's or a program's interface.
@@ -34,9 +36,12 @@ struct Slot {
   std::string name;
   DType dtype;
   Shape shape;
+  bool operator==(const Slot&) const = default;
 };
 std::vector<Slot> input_slots(const Program& program);
 std::vector<Slot> input_slots(const Graph& graph);
+std::vector<Slot> output_slots(const Program& program);
+std::vector<Slot> output_slots(const Graph& graph);
 // Files for the named inputs; random data for all others if asked for, otherwise ErrorKind::usage naming what is missing.
 Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const InputOptions& options);
 // "name=value" split at the first '='; ErrorKind::usage with `what` otherwise.

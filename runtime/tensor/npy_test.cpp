@@ -143,7 +143,8 @@ TEST(Npy, EveryFlippedHeaderByteIsHarmless) {
       std::string changed = file;
       changed[i] = static_cast<char>(changed[i] ^ flip);
       const Result<Tensor> read = parse_npy(bytes_of(changed), "x.npy");
-      if (read) EXPECT_EQ(read->bytes().size(), 60u);  // such as '<i4', or (5, 3)
+      if (!read) continue;
+      EXPECT_EQ(read->bytes().size(), 60u);  // such as '<i4', or (5, 3)
     }
   }
 }

@@ -202,7 +202,8 @@ TEST(Npz, FlippedBitsDoNoHarm) {
     std::string changed = *file;
     changed[i] = static_cast<char>(changed[i] ^ (1 << (i % 8)));
     const auto read = parse_npz(bytes_of(changed), "x.npz");
-    if (read && !read->empty()) EXPECT_EQ(read->begin()->second, counting(DType::u8, {5})) << i;
+    if (!read || read->empty()) continue;
+    EXPECT_EQ(read->begin()->second, counting(DType::u8, {5})) << i;
   }
 }
 

@@ -223,7 +223,8 @@ TEST(TensorProto, TruncatedAndDamagedFilesDoNoHarm) {
   for (size_t size = 0; size < file.size(); ++size) {
     const Result<NamedTensor> read = parse_tensor_proto(bytes_of(file.substr(0, size)), "x.pb");
     // Without the name at its end it is still a tensor.
-    if (read) EXPECT_EQ(size, file.size() - 3);
+    if (!read) continue;
+    EXPECT_EQ(size, file.size() - 3);
   }
   for (int round = 0; round < 5000; ++round) {
     std::string changed = file;

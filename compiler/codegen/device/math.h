@@ -1,6 +1,6 @@
 // Elementary functions of f32 and f64. No calls, no tables but 2/pi; those of f32 have no branches either, so that
 // loops become vector code. Errors in units in the last place of f32: exp 1, log 1, tanh 3, sigmoid 2, erf 2, sin and
-// cos 1, pow 1; of f64: relative errors below 1e-13.
+// cos 1, pow 1; of f64: relative errors below 1e-13, and pow 1 (exact where the result is an f64).
 //
 // Coefficients: "fit" are our own minimax fits (Remez exchange, for the rational one iteratively weighted least
 // squares, at 50 digits, rounded to the format), with the interval and the largest error as found; the others are
@@ -278,12 +278,79 @@ LOW_INLINE F cos(F x) {
   return sin_quadrant(x, static_cast<F>(reduced.r), reduced.quadrant + 1);
 }
 
-// exp(b log|a|), in f64 for both types, and C's rules for the rest: anything to the 0 and 1 to anything are 1,
-// (-1)^(+-inf) is 1, negative bases need integer exponents.
+// high + low, with low below the last bit of high.
+struct Sum {
+  f64 high, low;
+};
+// Exact for |a| >= |b|.
+LOW_INLINE Sum fast_sum(f64 a, f64 b) {
+  const f64 high = a + b;
+  return {high, b - (high - a)};
+}
+LOW_INLINE Sum product(Sum a, Sum b) {
+  const f64 high = a.high * b.high;
+  return fast_sum(high, fma(a.high, b.high, -high) + (a.high * b.low + a.low * b.high));
+}
+LOW_INLINE Sum add_smaller(Sum a, Sum b) {
+  const Sum sum = fast_sum(a.high, b.high);
+  return fast_sum(sum.high, sum.low + (a.low + b.low));
+}
+// log with a relative error below 2^-70; the method is that of the f64 log.
+LOW_INLINE Sum log_sum(f64 x) {
+  constexpr u64 root = 0x3fe6a09e667f3bcdull;  // sqrt(1/2)
+  const bool subnormal = x < 0x1p-1022;
+  const u64 shifted = bits_as<u64>(subnormal ? x * 0x1p+52 : x) - root;
+  const f64 e = static_cast<f64>(static_cast<i32>(static_cast<i64>(shifted) >> 52)) - (subnormal ? 52.0 : 0.0);
+  const f64 f = bits_as<f64>((shifted & ((u64{1} << 52) - 1)) + root) - 1.0;
+  const Sum divisor = fast_sum(2.0, f);
+  const f64 quotient = f / divisor.high;
+  const Sum s = {quotient, (fma(-quotient, divisor.high, f) - quotient * divisor.low) / divisor.high};
+  const Sum s2 = product(s, s);
+  // atanh(s) / s = 1 + s^2 (1/3 + s^2 (1/5 + s^2 (1/7 + …))): the larger a term, the more of it counts.
+  const f64 tail = polynomial(s2.high, 1 / 7.0, 1 / 9.0, 1 / 11.0, 1 / 13.0, 1 / 15.0, 1 / 17.0, 1 / 19.0, 1 / 21.0,
+                              1 / 23.0, 1 / 25.0, 1 / 27.0);
+  const Sum fifth = add_smaller({1 / 5.0, -0x1.999999999999ap-57}, product(s2, {tail, 0.0}));
+  const Sum third = add_smaller({1 / 3.0, 0x1.5555555555555p-56}, product(s2, fifth));
+  const Sum half = add_smaller(s, product(s, product(s2, third)));
+  const Sum value = add_smaller({e * ln2_high, e * ln2_low}, {2 * half.high, 2 * half.low});
+  const f64 high = x > 0 ? (x < infinity_f64 ? value.high : x) : (x == 0 ? -infinity_f64 : __builtin_nan(""));
+  return {high, value.low};
+}
+// exp of the sum, before the last rounding with a relative error below 2^-55. `low` is not read where the result is
+// infinite, 0 or NaN.
+LOW_INLINE f64 exp_sum(Sum x) {
+  constexpr f64 magic = 0x1.8p+52;
+  const f64 y = clamp(x.high, -746.0, 710.0);
+  const f64 low = y == x.high ? x.low : 0.0;
+  const f64 shifted = fma(y, 0x1.71547652b82fep+0, magic);
+  const f64 n = shifted - magic;
+  const i32 exponent = static_cast<i32>(static_cast<u32>(bits_as<u64>(shifted) - bits_as<u64>(magic)));
+  const Sum r = fast_sum(fma(n, -ln2_high, y), fma(n, -ln2_low, low));
+  const f64 p =
+      polynomial(r.high, 1 / 2.0, 1 / 6.0, 1 / 24.0, 1 / 120.0, 1 / 720.0, 1 / 5040.0, 1 / 40320.0, 1 / 362880.0,
+                 1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0);
+  const Sum linear = fast_sum(1.0, r.high);
+  const f64 value = linear.high + (linear.low + fma(p, r.high * r.high, r.low));
+  const i32 half = exponent >> 1;
+  return value * bits_as<f64>(static_cast<u64>(half + 1023) << 52) *
+         bits_as<f64>(static_cast<u64>(exponent - half + 1023) << 52);
+}
+
+// a^b for a >= 0 or NaN, by exp(b log a). f32 in f64; f64 in twice f64, since what is computed for integers is
+// truncated afterwards: 3^6 must not be a bit below 729.
+LOW_INLINE f32 positive_pow(f32 a, f32 b) {
+  return static_cast<f32>(exp(static_cast<f64>(b) * log(static_cast<f64>(a))));
+}
+LOW_INLINE f64 positive_pow(f64 a, f64 b) {
+  const Sum l = log_sum(a);
+  const f64 high = b * l.high;
+  return exp_sum({high, fma(b, l.high, -high) + b * l.low});
+}
+
+// C's rules: anything to the 0 and 1 to anything are 1, (-1)^(+-inf) is 1, negative bases need integer exponents.
 template <typename F>
 LOW_INLINE F pow(F a, F b) {
-  const f64 product = static_cast<f64>(b) * log(static_cast<f64>(abs(a)));
-  F value = static_cast<F>(exp(product));
+  F value = positive_pow(abs(a), b);
   const bool integer = floor(b) == b;  // infinities are
   const bool odd = integer && floor(b * F{0.5}) != b * F{0.5};
   const bool negative = copysign(F{1}, a) < 0;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/graph/passes/passes.h"
 #include "compiler/graph/passes/rewriter.h"
 
 namespace low {

@@ -229,7 +229,9 @@ TEST(Interpret, ReadsOfUnspecifiedPadding) {
     ASSERT_TRUE(graph) << graph.error().message;
     const auto result = interpret(*graph, std::vector<Tensor>{Tensor(DType::f32, {8})});
     EXPECT_EQ(result.has_value(), padding == Padding::zero);
-    if (!result) EXPECT_THAT(result.error().message, HasSubstr("reads element 3 of allocation 1, which is padding"));
+    if (!result) {
+      EXPECT_THAT(result.error().message, HasSubstr("reads element 3 of allocation 1, which is padding"));
+    }
   }
 }
 
