@@ -12,6 +12,14 @@
 #include "compiler/graph/graph.h"
 #include "compiler/machine/machine.h"
 
+// On machines without global memory the same plans mean this, for values seen as matrices [rows, columns] (columns is the last axis, rows all
+// others together; rank 0 is [1, 1]):
+//  - Matmul: part (b, i, j, p) runs on tile ((b * grid_m + i) * grid_n + j) * grid_k + p; the product of the grids is at most the number of tiles.
+//    One kernel run for each batch of a part (block_m and block_n are the part's extents); the result of a part stays on its tile. Operands
+//    are gathered. block_k < k: the operands arrive in panels of that depth, one superstep each, sums are kept in f32. grid_k > 1: part p
+//    sums its share of k, and the partial sums are reduced in another superstep, tile p of a part finishing its share of rows.
+//  - SplitPlan: the axis is 0, which cuts rows, or the last one, which cuts columns (rank 1: columns). Part i stays on tile i.
+//  - Only a reshape that keeps the last extent can be a view; every other movement is a copy.
 namespace low {
 
 // How an operand reaches a kernel.
