@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "compiler/low/expand/expander.h"
+#include "compiler/low/expand/tile_expander.h"
 
 namespace low {
 namespace {
@@ -15,11 +16,7 @@ bool writes_result(const Op& op, const OpPlan& plan) {
 }  // namespace
 
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine) {
-  if (!machine.global_memory)
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("machine {} has no global memory; expansion for tile memories is not available in this version",
-                    machine.name));
+  if (!machine.global_memory) return TileExpander(graph, plan, machine).run();
   return Expander(graph, plan, machine).run();
 }
 

@@ -1,0 +1,188 @@
+#include "compiler/low/expand/tile_expander.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace low {
+namespace {
+
+bool is_reshape_view(const Graph& graph, const RegionPlan& plan, ValueId value) {
+  const OpId producer = graph.value(value).producer;
+  const auto* movement = std::get_if<MovementPlan>(&plan.ops[producer.index]);
+  return movement != nullptr && !movement->copy;
+}
+
+// The parts in which the operation that produces `value` writes it, if it computes it.
+std::optional<std::vector<Part>> producer_parts(const Graph& graph, const RegionPlan& plan, ValueId value) {
+  const OpId producer = graph.value(value).producer;
+  const Shape& shape = graph.type(value).shape;
+  const OpPlan& decision = plan.ops[producer.index];
+  if (const auto* matmul = std::get_if<MatmulPlan>(&decision)) return matmul_parts(shape, *matmul);
+  if (const auto* split = std::get_if<SplitPlan>(&decision)) return split_parts(shape, *split);
+  if (const auto* movement = std::get_if<MovementPlan>(&decision); movement != nullptr && movement->copy)
+    return split_parts(shape, movement->split);
+  return {};
+}
+
+}  // namespace
+
+TileExpander::TileExpander(const Graph& graph, const Plan& plan, const Machine& machine)
+    : graph_(graph), plan_(plan), machine_(machine), builder_(machine.name, machine.tiles) {}
+
+ValueId TileExpander::writer_of(const Graph& graph, const RegionPlan& plan, ValueId value) const {
+  while (is_reshape_view(graph, plan, value)) value = graph.operands(graph.op(graph.value(value).producer))[0];
+  return producer_parts(graph, plan, value) ? value : ValueId();
+}
+
+std::vector<Part> TileExpander::output_parts(const Graph& graph, const RegionPlan& plan, size_t output) const {
+  const ValueId value = graph.operands(graph.op(graph.outputs()[output]))[0];
+  const ValueId writer = writer_of(graph, plan, value);
+  return writer.valid() ? *producer_parts(graph, plan, writer) : split_parts(graph.type(value).shape, plan.outputs[output]);
+}
+
+Result<TileGraph> TileExpander::run() && {
+  RegionState region{.graph = graph_, .plan = plan_.region, .level = 0};
+  const auto outside = [&](const Type& type, Role role, uint32_t binding) {
+    TensorType storage{.dtype = type.dtype, .extents = type.shape, .padded = type.shape, .order = {}, .padding = {}};
+    for (int axis = 0; axis < type.shape.rank(); ++axis) storage.order.append(axis);
+    return builder_.allocation({.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
+  };
+  const auto whole = [](const Type& type, AllocationId allocation) {
+    const MatrixShape matrix = matrix_shape(type.shape);
+    return Shard{{0, 0, matrix.rows, matrix.columns}, TileId(),
+                 {.allocation = allocation, .layout = row_major({matrix.rows, matrix.columns}), .terms = {}}};
+  };
+  for (uint32_t i = 0; i < graph_.inputs().size(); ++i) {
+    const Op& op = graph_.op(graph_.inputs()[i]);
+    const Type& type = graph_.type(graph_.result(op));
+    const AllocationId allocation = outside(type, Role::input, i);
+    builder_.input(op.name, type, allocation);
+    const MatrixShape matrix = matrix_shape(type.shape);
+    region.inputs.push_back(std::make_shared<TileValue>(TileValue{.dtype = type.dtype,
+                                                                  .rows = matrix.rows,
+                                                                  .columns = matrix.columns,
+                                                                  .shards = {whole(type, allocation)},
+                                                                  .constant = nullptr,
+                                                                  .steps = {}}));
+  }
+  region.destinations.resize(graph_.outputs().size());
+  builder_.begin_region();
+  LOW_TRY_VOID(expand_region(region));
+  for (uint32_t i = 0; i < graph_.outputs().size(); ++i) {
+    const Op& op = graph_.op(graph_.outputs()[i]);
+    const ValueId value = graph_.operands(op)[0];
+    const Type& type = graph_.type(value);
+    const AllocationId allocation = outside(type, Role::output, i);
+    builder_.output(op.name, type, allocation);
+    const Shard destination = whole(type, allocation);
+    begin_superstep();
+    pull_into(region.values[value], destination.rect, TileId(), destination.place);
+    end_superstep();
+  }
+  builder_.end_region();
+  return std::move(builder_).finish();
+}
+
+void TileExpander::choose_destinations(RegionState& region) {
+  for (size_t i = 0; i < region.destinations.size(); ++i) {
+    if (!region.destinations[i]) continue;
+    const ValueId value = region.graph.operands(region.graph.op(region.graph.outputs()[i]))[0];
+    const ValueId writer = writer_of(region.graph, region.plan, value);
+    if (!writer.valid() || region.wanted[writer] != nullptr) continue;
+    region.wanted[writer] = &*region.destinations[i];
+    region.written[i] = true;
+  }
+}
+
+Result<void> TileExpander::expand_region(RegionState& region) {
+  const Graph& graph = region.graph;
+  region.values = Table<ValueId, TileValueRef>(graph.value_count());
+  region.wanted = Table<ValueId, const Places*>(graph.value_count(), nullptr);
+  region.written.assign(graph.outputs().size(), false);
+  choose_destinations(region);
+  for (size_t i = 0; i < graph.op_count(); ++i) LOW_TRY_VOID(expand_op(region, OpId(i)));
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    if (!region.destinations[i] || region.written[i]) continue;
+    const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
+    begin_superstep();
+    for (const Shard& shard : *region.destinations[i]) pull_into(region.values[value], shard.rect, shard.tile, shard.place);
+    end_superstep();
+  }
+  return {};
+}
+
+Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
+  const Graph& graph = region.graph;
+  const Op& op = graph.op(id);
+  const OpPlan& plan = region.plan.ops[id.index];
+  if (std::holds_alternative<Output>(op.attributes)) return {};
+  if (std::holds_alternative<Input>(op.attributes)) {
+    const auto index = static_cast<size_t>(std::ranges::find(graph.inputs(), id) - graph.inputs().begin());
+    region.values[graph.result(op)] = region.inputs[index];
+    return {};
+  }
+  if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
+
+  const ValueId result = graph.result(op);
+  const Type& type = graph.type(result);
+  const MatrixShape matrix = matrix_shape(type.shape);
+  auto value = std::make_shared<TileValue>(
+      TileValue{.dtype = type.dtype, .rows = matrix.rows, .columns = matrix.columns, .shards = {}, .constant = nullptr, .steps = {}});
+  kept_.push_back(value);
+  region.values[result] = value;
+  if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
+    value->constant = constant->tensor;
+    return {};
+  }
+  if (const auto* movement = std::get_if<MovementPlan>(&plan); movement != nullptr && !movement->copy) {
+    // The same matrix under another shape.
+    region.values[result] = region.values[graph.operands(op)[0]];
+    return {};
+  }
+  const std::optional<std::vector<Part>> parts = producer_parts(graph, region.plan, result);
+  if (!parts)
+    return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass", op.name,
+                                                 kind_name(op.attributes)));
+  value->shards = region.wanted[result] != nullptr ? *region.wanted[result] : new_places(type.dtype, *parts, 1);
+  if (std::holds_alternative<Matmul>(op.attributes)) return expand_matmul(region, op, std::get<MatmulPlan>(plan));
+  if (std::holds_alternative<Pointwise>(op.attributes)) {
+    expand_pointwise(region, op, std::get<SplitPlan>(plan));
+    return {};
+  }
+  return expand_movement(region, op, std::get<MovementPlan>(plan));
+}
+
+void TileExpander::expand_pointwise(RegionState& region, const Op& op, const SplitPlan&) {
+  const Graph& graph = region.graph;
+  const ValueId result = graph.result(op);
+  const Shape& shape = graph.type(result).shape;
+  KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
+  contract.math = contract.accumulate = contract.expr.result_type();
+  const std::span<const ValueId> operands = graph.operands(op);
+  begin_superstep();
+  for (const Shard& shard : region.values[result]->shards) {
+    std::vector<Placed> places;
+    std::vector<Strides> strides;
+    contract.operands.clear();
+    for (const ValueId operand : operands) {
+      places.push_back(pull_broadcast(region.values[operand], graph.type(operand).shape, shape, shard.rect, shard.tile));
+      contract.operands.push_back({graph.type(operand).dtype, {}});
+    }
+    places.push_back(shard.place);
+    contract.operands.push_back({graph.type(result).dtype, {}});
+    for (const Placed& place : places) strides.push_back(place.layout.strides);
+    const CollapsedBox box = collapse({shard.rect.rows, shard.rect.columns}, strides);
+    contract.extents = box.extents;
+    std::vector<View> views;
+    for (size_t i = 0; i < places.size(); ++i) {
+      views.push_back(view(places[i], places[i].layout.offset, box.extents, box.strides[i]));
+      for (int axis = 0; axis < box.extents.rank(); ++axis)
+        contract.operands[i].access.push_back(access_of(box.extents[axis], box.strides[i][axis]));
+    }
+    builder_.run(builder_.contract(contract), shard.tile, views);
+  }
+  end_superstep();
+}
+
+}  // namespace low

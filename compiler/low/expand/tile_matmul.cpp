@@ -1,0 +1,203 @@
+#include <algorithm>
+
+#include "compiler/low/expand/tile_expander.h"
+
+namespace low {
+namespace {
+
+// An operand [batch…, rows, columns] as stored, and which of its batches a batch of the result reads.
+struct Operand {
+  int64_t rows = 0;        // of one batch's matrix as stored
+  bool transposed = false;
+  Strides batch_strides;   // over the result's batch dimensions, in batches
+
+  int64_t batch(const Shape& result, int64_t index) const {
+    int64_t own = 0;
+    for (int axis = batch_strides.rank() - 1; axis >= 0; --axis) {
+      own += index % result[axis] * batch_strides[axis];
+      index /= result[axis];
+    }
+    return own;
+  }
+  // Rows `outer` and columns `inner` of the logical matrix, as a rectangle of the stored one.
+  Rect rect(int64_t own_batch, Range outer, Range inner) const {
+    if (transposed) return {own_batch * rows + inner.begin, outer.begin, inner.size(), outer.size()};
+    return {own_batch * rows + outer.begin, inner.begin, outer.size(), inner.size()};
+  }
+};
+
+Operand operand_of(const Shape& shape, const Shape& result, bool transposed) {
+  Shape from, to;
+  for (int axis = 0; axis + 2 < shape.rank(); ++axis) from.append(shape[axis]);
+  for (int axis = 0; axis + 2 < result.rank(); ++axis) to.append(result[axis]);
+  return {shape[shape.rank() - 2], transposed, expanded(row_major(from), from, to).strides};
+}
+
+// Strides over the logical (outer, inner) axes.
+Strides logical(const Placed& place, bool transposed) {
+  return transposed ? Strides{place.layout.strides[1], place.layout.strides[0]} : place.layout.strides;
+}
+
+// epilogue(accumulator + further inputs…): the last `partials` of the contract's inputs are sums to add first.
+Expr with_partials(const Expr& epilogue, DType accumulate, int extras, int partials) {
+  ExprBuilder expr(1 + extras + partials);
+  uint16_t sum = expr.input(0, accumulate);
+  for (int i = 0; i < partials; ++i) sum = expr.binary(ExprOp::add, sum, expr.input(1 + extras + i, accumulate));
+  std::vector<uint16_t> arguments(static_cast<size_t>(epilogue.inputs), sum);
+  for (const ExprNode& node : epilogue.nodes)
+    if (node.op == ExprOp::input && node.argument > 0) arguments[node.argument] = expr.input(node.argument, node.dtype);
+  return std::move(expr).finish(expr.inline_expr(epilogue, arguments));
+}
+
+}  // namespace
+
+Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan) {
+  const Graph& graph = region.graph;
+  const auto& attributes = std::get<Matmul>(op.attributes);
+  const std::span<const ValueId> operands = graph.operands(op);
+  const ValueId result = graph.result(op);
+  const Shape& shape = graph.type(result).shape;
+  const int64_t m = shape[shape.rank() - 2];
+  const Shape& a_shape = graph.type(operands[0]).shape;
+  const Shape& b_shape = graph.type(operands[1]).shape;
+  const int64_t k = attributes.transpose_a ? a_shape[a_shape.rank() - 2] : a_shape[a_shape.rank() - 1];
+  const Operand a = operand_of(a_shape, shape, attributes.transpose_a), b = operand_of(b_shape, shape, attributes.transpose_b);
+  const DType accumulate = attributes.accumulate;
+  const TileValueRef a_value = region.values[operands[0]], b_value = region.values[operands[1]];
+
+  Expr epilogue;
+  if (attributes.epilogue) {
+    epilogue = *attributes.epilogue;
+  } else {
+    ExprBuilder expr(1);
+    const uint16_t sum = expr.input(0, accumulate);
+    epilogue = std::move(expr).finish(expr.convert(sum, graph.type(result).dtype));
+  }
+  ExprBuilder plain_builder(1);
+  const uint16_t plain_sum = plain_builder.input(0, accumulate);
+  const Expr plain = std::move(plain_builder).finish(plain_sum);
+  const int extras = static_cast<int>(operands.size()) - 2;
+
+  // Whole parts (before their rows are shared among the tiles of a split k), each with the k share of its tile.
+  struct Work {
+    int64_t batch;
+    Rect rect;  // of the result
+    TileId tile;
+    Range share;
+  };
+  MatmulPlan whole = plan;
+  whole.grid_k = 1;
+  std::vector<Work> work;
+  for (const Part& part : matmul_parts(shape, whole))
+    for (uint32_t p = 0; p < plan.grid_k; ++p)
+      work.push_back({part.rect.row / m, part.rect, TileId(part.tile.index * plan.grid_k + p), part_range(k, plan.grid_k, p)});
+
+  // A large constant b: tile (i, j) keeps the i-th slice of the rows of its own rectangle.
+  if (b_value->constant && b_value->shards.empty()) {
+    std::vector<Part> kept;
+    for (uint32_t gn = 0; gn < plan.grid_n; ++gn) {
+      const Range columns = part_range(shape[shape.rank() - 1], plan.grid_n, gn);
+      if (columns.size() == 0) continue;
+      for (uint32_t p = 0; p < plan.grid_k; ++p) {
+        const Range share = part_range(k, plan.grid_k, p);
+        for (uint32_t gm = 0; gm < plan.grid_m; ++gm) {
+          const Range slice = part_range(share.size(), plan.grid_m, gm);
+          if (slice.size() == 0) continue;
+          int64_t batches = 1;
+          for (int axis = 0; axis + 2 < b_shape.rank(); ++axis) batches *= b_shape[axis];
+          for (int64_t batch = 0; batch < batches; ++batch)
+            kept.push_back({b.rect(batch, {share.begin + slice.begin, share.begin + slice.end}, columns),
+                            TileId((gm * plan.grid_n + gn) * plan.grid_k + p)});
+        }
+      }
+    }
+    bool large = false;
+    for (const Part& part : kept) large = large || part.rect.rows * part.rect.columns * plan.grid_m > 8192;
+    if (large) shard_constant(*b_value, kept);
+  }
+
+  int64_t panels = 1;
+  for (uint32_t p = 0; p < plan.grid_k; ++p) {
+    const int64_t depth = part_range(k, plan.grid_k, p).size();
+    panels = std::max(panels, (depth + plan.block_k - 1) / plan.block_k);
+  }
+  const bool split = plan.grid_k > 1;
+  // Sums that outlive a superstep.
+  std::vector<Placed> sums(work.size());
+  if (split || panels > 1)
+    for (size_t i = 0; i < work.size(); ++i) sums[i] = new_local(accumulate, work[i].rect.rows, work[i].rect.columns, work[i].tile);
+
+  const TileValueRef output = region.values[result];
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    begin_superstep();
+    for (size_t i = 0; i < work.size(); ++i) {
+      const Work& part = work[i];
+      const Range rows{part.rect.row % m, part.rect.row % m + part.rect.rows};
+      const Range columns{part.rect.column, part.rect.column + part.rect.columns};
+      const Range depth{std::min(part.share.end, part.share.begin + panel * plan.block_k),
+                        std::min(part.share.end, part.share.begin + (panel + 1) * plan.block_k)};
+      const bool last = panel + 1 == panels;
+      if (depth.size() == 0 && !(panel == 0) && (split || !last)) continue;  // nothing to add
+      const bool final = last && !split;
+      const bool adds = panel > 0;
+      KernelContract contract{.family = Family::gemm,
+                              .extents = {part.rect.rows, part.rect.columns, depth.size()},
+                              .math = accumulate,
+                              .accumulate = accumulate,
+                              .stage_k = depth.size()};
+      if (accumulate == DType::f32) matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
+      std::vector<View> views;
+      const auto add = [&](const Placed& place, const Shape& extents, const Strides& strides, DType dtype) {
+        views.push_back(view(place, place.layout.offset, extents, strides));
+        contract.operands.push_back({dtype, {access_of(extents[0], strides[0]), access_of(extents[1], strides[1])}});
+      };
+      const Placed left = pull(a_value, a.rect(a.batch(shape, part.batch), rows, depth), part.tile);
+      add(left, {rows.size(), depth.size()}, logical(left, a.transposed), a_value->dtype);
+      const Placed right = pull(b_value, b.rect(b.batch(shape, part.batch), depth, columns), part.tile);
+      add(right, {depth.size(), columns.size()}, logical(right, b.transposed), b_value->dtype);
+      const Shape extents{part.rect.rows, part.rect.columns};
+      if (final)
+        for (const ValueId extra : operands.subspan(2)) {
+          const Placed place = pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile);
+          add(place, extents, place.layout.strides, graph.type(extra).dtype);
+        }
+      if (adds) add(sums[i], extents, sums[i].layout.strides, accumulate);
+      contract.expr = with_partials(final ? epilogue : plain, accumulate, final ? extras : 0, adds ? 1 : 0);
+      const Placed target = final ? output->shards[i].place : sums[i];
+      add(target, extents, target.layout.strides, final ? graph.type(result).dtype : accumulate);
+      builder_.run(builder_.contract(contract), part.tile, views);
+    }
+    end_superstep();
+  }
+  if (!split) return {};
+
+  // Every tile of a part adds up its share of rows of all partial sums.
+  std::vector<TileValueRef> partial;
+  for (uint32_t p = 0; p < plan.grid_k; ++p) {
+    partial.push_back(std::make_shared<TileValue>(TileValue{
+        .dtype = accumulate, .rows = output->rows, .columns = output->columns, .shards = {}, .constant = nullptr, .steps = {}}));
+    for (size_t i = p; i < work.size(); i += plan.grid_k) partial[p]->shards.push_back({work[i].rect, work[i].tile, sums[i]});
+    kept_.push_back(partial[p]);
+  }
+  begin_superstep();
+  for (const Shard& shard : output->shards) {
+    const Shape extents{shard.rect.rows, shard.rect.columns};
+    KernelContract contract{.family = Family::pointwise, .extents = extents, .math = accumulate, .accumulate = accumulate};
+    std::vector<View> views;
+    const auto add = [&](const Placed& place, DType dtype) {
+      views.push_back(view(place, place.layout.offset, extents, place.layout.strides));
+      contract.operands.push_back({dtype, {access_of(extents[0], place.layout.strides[0]), access_of(extents[1], place.layout.strides[1])}});
+    };
+    add(pull(partial[0], shard.rect, shard.tile), accumulate);
+    for (const ValueId extra : operands.subspan(2))
+      add(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile), graph.type(extra).dtype);
+    for (uint32_t p = 1; p < plan.grid_k; ++p) add(pull(partial[p], shard.rect, shard.tile), accumulate);
+    add(shard.place, graph.type(result).dtype);
+    contract.expr = with_partials(epilogue, accumulate, extras, static_cast<int>(plan.grid_k) - 1);
+    builder_.run(builder_.contract(contract), shard.tile, views);
+  }
+  end_superstep();
+  return {};
+}
+
+}  // namespace low

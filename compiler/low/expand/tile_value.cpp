@@ -1,0 +1,61 @@
+#include "compiler/low/expand/tile_value.h"
+
+#include <algorithm>
+
+namespace low {
+
+Rect intersection(const Rect& a, const Rect& b) {
+  Rect common;
+  common.row = std::max(a.row, b.row);
+  common.column = std::max(a.column, b.column);
+  common.rows = std::min(a.row + a.rows, b.row + b.rows) - common.row;
+  common.columns = std::min(a.column + a.columns, b.column + b.columns) - common.column;
+  return common;
+}
+
+MatrixShape matrix_shape(const Shape& shape) {
+  MatrixShape matrix;
+  for (int axis = 0; axis < shape.rank(); ++axis) (axis + 1 == shape.rank() ? matrix.columns : matrix.rows) *= shape[axis];
+  return matrix;
+}
+
+std::vector<Part> split_parts(const Shape& shape, const SplitPlan& plan) {
+  const MatrixShape matrix = matrix_shape(shape);
+  const bool by_columns = shape.rank() <= 1 || plan.axis + 1 == static_cast<uint32_t>(shape.rank());
+  std::vector<Part> parts;
+  for (uint32_t part = 0; part < plan.parts; ++part) {
+    const Range range = part_range(by_columns ? matrix.columns : matrix.rows, plan.parts, part);
+    const Rect rect = by_columns ? Rect{0, range.begin, matrix.rows, range.size()} : Rect{range.begin, 0, range.size(), matrix.columns};
+    if (!is_empty(rect)) parts.push_back({rect, TileId(part)});
+  }
+  return parts;
+}
+
+std::vector<Part> matmul_parts(const Shape& result, const MatmulPlan& plan) {
+  const int rank = result.rank();
+  const int64_t m = result[rank - 2], n = result[rank - 1];
+  int64_t batches = 1;
+  for (int axis = 0; axis < rank - 2; ++axis) batches *= result[axis];
+  std::vector<Part> parts;
+  for (uint32_t gb = 0; gb < plan.grid_batch; ++gb) {
+    const Range batch_range = part_range(batches, plan.grid_batch, gb);
+    for (uint32_t gm = 0; gm < plan.grid_m; ++gm) {
+      const Range rows = part_range(m, plan.grid_m, gm);
+      for (uint32_t gn = 0; gn < plan.grid_n; ++gn) {
+        const Range columns = part_range(n, plan.grid_n, gn);
+        for (uint32_t p = 0; p < plan.grid_k; ++p) {
+          // With partial sums, every tile of a part finishes its share of rows.
+          const Range share = part_range(rows.size(), plan.grid_k, p);
+          const TileId tile(((gb * plan.grid_m + gm) * plan.grid_n + gn) * plan.grid_k + p);
+          for (int64_t batch = batch_range.begin; batch < batch_range.end; ++batch) {
+            const Rect rect{batch * m + rows.begin + share.begin, columns.begin, share.size(), columns.size()};
+            if (!is_empty(rect)) parts.push_back({rect, tile});
+          }
+        }
+      }
+    }
+  }
+  return parts;
+}
+
+}  // namespace low
