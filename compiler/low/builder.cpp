@@ -1,5 +1,8 @@
 #include "compiler/low/builder.h"
 
+#include <boost/container_hash/hash.hpp>
+#include <string_view>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -94,10 +97,14 @@ AllocationId TileGraphBuilder::allocation(const Allocation& allocation) {
 
 uint32_t TileGraphBuilder::constant(std::shared_ptr<const Tensor> tensor) {
   auto& constants = graph_.constants_;
-  const auto found = std::find_if(constants.begin(), constants.end(),
-                                  [&](const auto& other) { return other == tensor || *other == *tensor; });
-  const auto index = static_cast<uint32_t>(found - constants.begin());
-  if (found == constants.end()) constants.push_back(std::move(tensor));
+  const auto index = static_cast<uint32_t>(constants.size());
+  const std::span<const std::byte> bytes = tensor->bytes();
+  const std::string_view content(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::vector<uint32_t>& alike = constants_by_hash_[boost::hash<std::string_view>()(content)];
+  for (const uint32_t other : alike)
+    if (constants[other] == tensor || *constants[other] == *tensor) return other;
+  alike.push_back(index);
+  constants.push_back(std::move(tensor));
   return index;
 }
 

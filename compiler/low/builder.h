@@ -76,6 +76,7 @@ class TileGraphBuilder {
   std::vector<std::vector<Step>> open_regions_;
   std::vector<Command> superstep_;
   uint32_t first_exchange_ = 0;
+  boost::unordered_flat_map<size_t, std::vector<uint32_t>> constants_by_hash_;  // of their bytes
 };
 
 }  // namespace low
