@@ -1,4 +1,6 @@
 #include "compiler/low/expand/expander.h"
+#include "compiler/low/expand/partial_sums.h"
+#include "compiler/low/expand/tile_value.h"
 
 namespace low {
 namespace {
@@ -72,23 +74,34 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
   contract.math = attributes.accumulate;
   if (attributes.accumulate == DType::f32)
     matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
-  if (attributes.epilogue) {
-    contract.expr = *attributes.epilogue;
-  } else {
-    ExprBuilder expr(1);
-    const uint16_t accumulator = expr.input(0, attributes.accumulate);
-    contract.expr = std::move(expr).finish(expr.convert(accumulator, graph.type(value).dtype));
-  }
+  const bool split = plan.grid_k > 1;
+  const Expr epilogue = epilogue_of(attributes, graph.type(value).dtype);
+  contract.expr = split ? plain_sum(attributes.accumulate) : epilogue;
   contract.operands.resize(matrices.size());
   for (size_t i = 0; i < operands.size(); ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
   contract.operands[result_index].dtype = graph.type(value).dtype;
 
-  const auto run_block = [&](int64_t batch, Range rows, Range columns, TileId tile) {
+  // With a split k, share p of it is summed into slice p of an allocation of its own, and added up in another superstep.
+  std::vector<Placed> partials;
+  if (split) {
+    Shape all{plan.grid_k};
+    for (const int64_t extent : shape) all.append(extent);
+    const Placed place_of_all = new_place({attributes.accumulate, all});
+    for (uint32_t p = 0; p < plan.grid_k; ++p) {
+      partials.push_back(place_of_all);
+      partials.back().layout = row_major(shape);
+      partials.back().layout.offset = p * shape.elements();
+    }
+    contract.operands = {contract.operands[0], contract.operands[1], {attributes.accumulate, {}}};
+  }
+
+  const auto run_block = [&](int64_t batch, Range rows, Range columns, Range depth, uint32_t p, TileId tile) {
     std::vector<View> views;
-    contract.extents = {rows.size(), columns.size(), k};
-    for (size_t i = 0; i < matrices.size(); ++i) {
-      const Matrix& operand = matrices[i];
-      const Range down = i == 1 ? Range{0, k} : rows, across = i == 0 ? Range{0, k} : columns;
+    contract.extents = {rows.size(), columns.size(), depth.size()};
+    for (size_t i = 0; i < contract.operands.size(); ++i) {
+      const bool is_result = i + 1 == contract.operands.size();
+      const Matrix operand = is_result && split ? matrix(partials[p], shape, shape, false) : matrices[i];
+      const Range down = i == 1 ? depth : rows, across = i == 0 ? depth : columns;
       const int64_t offset =
           batch_offset(operand, shape, batch) + down.begin * operand.row_stride + across.begin * operand.column_stride;
       views.push_back(
@@ -106,14 +119,42 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
       const Range part_rows = part_range(m, plan.grid_m, gm);
       for (uint32_t gn = 0; gn < plan.grid_n; ++gn) {
         const Range part_columns = part_range(n, plan.grid_n, gn);
-        const TileId tile(((gb * plan.grid_m + gm) * plan.grid_n + gn) % machine_.tiles);
-        for (int64_t batch = part_batches.begin; batch < part_batches.end; ++batch)
-          for (int64_t row = part_rows.begin; row < part_rows.end; row += plan.block_m)
-            for (int64_t column = part_columns.begin; column < part_columns.end; column += plan.block_n)
-              run_block(batch, {row, std::min(row + plan.block_m, part_rows.end)},
-                        {column, std::min(column + plan.block_n, part_columns.end)}, tile);
+        for (uint32_t p = 0; p < plan.grid_k; ++p) {
+          const Range depth = part_range(k, plan.grid_k, p);
+          const TileId tile((((gb * plan.grid_m + gm) * plan.grid_n + gn) * plan.grid_k + p) % machine_.tiles);
+          for (int64_t batch = part_batches.begin; batch < part_batches.end; ++batch)
+            for (int64_t row = part_rows.begin; row < part_rows.end; row += plan.block_m)
+              for (int64_t column = part_columns.begin; column < part_columns.end; column += plan.block_n)
+                run_block(batch, {row, std::min(row + plan.block_m, part_rows.end)},
+                          {column, std::min(column + plan.block_n, part_columns.end)}, depth, p, tile);
+        }
       }
     }
+  }
+  builder_.end_superstep();
+  if (!split) return;
+
+  KernelContract sum{.family = Family::pointwise, .math = attributes.accumulate, .accumulate = attributes.accumulate};
+  const int extra_count = static_cast<int>(extras.size());
+  sum.expr = with_partials(epilogue, attributes.accumulate, extra_count, static_cast<int>(plan.grid_k) - 1);
+  builder_.begin_superstep();
+  for (const Part& part : matmul_parts(shape, plan)) {
+    const int64_t batch = part.rect.row / m, row = part.rect.row % m;
+    sum.extents = {part.rect.rows, part.rect.columns};
+    sum.operands.clear();
+    std::vector<View> views;
+    const auto add = [&](const Matrix& operand, DType dtype) {
+      const int64_t offset =
+          batch_offset(operand, shape, batch) + row * operand.row_stride + part.rect.column * operand.column_stride;
+      views.push_back(view(*operand.place, offset, sum.extents, {operand.row_stride, operand.column_stride}));
+      sum.operands.push_back(
+          {dtype, {access_of(sum.extents[0], operand.row_stride), access_of(sum.extents[1], operand.column_stride)}});
+    };
+    add(matrix(partials[0], shape, shape, false), attributes.accumulate);
+    for (size_t i = 0; i < extras.size(); ++i) add(matrices[2 + i], graph.type(operands[2 + i]).dtype);
+    for (uint32_t p = 1; p < plan.grid_k; ++p) add(matrix(partials[p], shape, shape, false), attributes.accumulate);
+    add(matrices[result_index], graph.type(value).dtype);
+    builder_.run(builder_.contract(sum), TileId(part.tile.index % machine_.tiles), views);
   }
   builder_.end_superstep();
 }

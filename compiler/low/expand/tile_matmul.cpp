@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/low/expand/partial_sums.h"
 #include "compiler/low/expand/tile_expander.h"
 
 namespace low {
@@ -38,17 +39,6 @@ Strides logical(const Placed& place, bool transposed) {
   return transposed ? Strides{place.layout.strides[1], place.layout.strides[0]} : place.layout.strides;
 }
 
-// epilogue(accumulator + further inputs…): the last `partials` of the contract's inputs are sums to add first.
-Expr with_partials(const Expr& epilogue, DType accumulate, int extras, int partials) {
-  ExprBuilder expr(1 + extras + partials);
-  uint16_t sum = expr.input(0, accumulate);
-  for (int i = 0; i < partials; ++i) sum = expr.binary(ExprOp::add, sum, expr.input(1 + extras + i, accumulate));
-  std::vector<uint16_t> arguments(static_cast<size_t>(epilogue.inputs), sum);
-  for (const ExprNode& node : epilogue.nodes)
-    if (node.op == ExprOp::input && node.argument > 0) arguments[node.argument] = expr.input(node.argument, node.dtype);
-  return std::move(expr).finish(expr.inline_expr(epilogue, arguments));
-}
-
 }  // namespace
 
 Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan) {
@@ -65,17 +55,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   const DType accumulate = attributes.accumulate;
   const TileValueRef a_value = region.values[operands[0]], b_value = region.values[operands[1]];
 
-  Expr epilogue;
-  if (attributes.epilogue) {
-    epilogue = *attributes.epilogue;
-  } else {
-    ExprBuilder expr(1);
-    const uint16_t sum = expr.input(0, accumulate);
-    epilogue = std::move(expr).finish(expr.convert(sum, graph.type(result).dtype));
-  }
-  ExprBuilder plain_builder(1);
-  const uint16_t plain_sum = plain_builder.input(0, accumulate);
-  const Expr plain = std::move(plain_builder).finish(plain_sum);
+  const Expr epilogue = epilogue_of(attributes, graph.type(result).dtype);
+  const Expr plain = plain_sum(accumulate);
   const int extras = static_cast<int>(operands.size()) - 2;
 
   // Whole parts (before their rows are shared among the tiles of a split k), each with the k share of its tile.
