@@ -10,15 +10,14 @@ namespace {
 
 struct Ranked {
   size_t index;
-  Cost cost;
-  double cycles;
+  CostSum cost;
 };
 
 // By time, then by work that hides behind other work.
 bool is_better(const Ranked& a, const Ranked& b) {
-  if (a.cycles != b.cycles) return a.cycles < b.cycles;
-  const double a_work = a.cost.compute + a.cost.memory;
-  const double b_work = b.cost.compute + b.cost.memory;
+  if (a.cost.cycles != b.cost.cycles) return a.cost.cycles < b.cost.cycles;
+  const double a_work = a.cost.items.compute + a.cost.items.memory;
+  const double b_work = b.cost.items.compute + b.cost.items.memory;
   return a_work != b_work ? a_work < b_work : a.index < b.index;
 }
 
@@ -33,8 +32,7 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
   context.pool.parallel_for(static_cast<int64_t>(chunks), [&](int64_t i) {
     const size_t begin = static_cast<size_t>(i) * chunk;
     for (size_t j = begin; j < std::min(begin + chunk, candidates.size()); ++j) {
-      const Cost cost = evaluate(candidates[j]);
-      all[j] = {j, cost, cost.total()};
+      all[j] = {j, evaluate(candidates[j])};
     }
   });
   context.candidates += static_cast<int64_t>(candidates.size());
@@ -58,7 +56,7 @@ bool same_grid(const MatmulPlan& a, const MatmulPlan& b) {
   return a.grid_batch == b.grid_batch && a.grid_m == b.grid_m && a.grid_n == b.grid_n && a.grid_k == b.grid_k;
 }
 
-Choice choice_of(OpPlan plan, const Cost& cost) {
+Choice choice_of(OpPlan plan, const CostSum& cost) {
   Choice choice;
   choice.plan = std::move(plan);
   choice.cost.add(cost);
@@ -69,7 +67,11 @@ Choice choice_of(OpPlan plan, const Cost& cost) {
 template <typename Add>
 void split_choices(SearchContext& context, const SplitWork& work, const Add& add) {
   const std::vector<SplitPlan> space = split_space(context.machine, work.shape, context.options.candidates_per_op);
-  const auto evaluate = [&](const SplitPlan& plan) { return split_cost(context.machine, work, plan); };
+  const auto evaluate = [&](const SplitPlan& plan) {
+    CostSum sum;
+    sum.add(split_cost(context.machine, work, plan));
+    return sum;
+  };
   const auto same = [](const SplitPlan& a, const SplitPlan& b) { return a.axis == b.axis; };
   for (const Ranked& ranked : best(context, space, evaluate, same)) add(space[ranked.index], ranked.cost);
 }
@@ -86,10 +88,11 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
     const auto evaluate = [&](const MatmulPlan& plan) { return matmul_cost(context.machine, work, plan); };
     for (const Ranked& ranked : best(context, space, evaluate, same_grid)) {
       choices.push_back(choice_of(space[ranked.index], ranked.cost));
+      choices.back().temporary_bytes = partial_sum_bytes(work, space[ranked.index]);
     }
   } else if (std::holds_alternative<Pointwise>(op.attributes)) {
     split_choices(context, pointwise_work(graph, op, operands),
-                  [&](const SplitPlan& split, const Cost& cost) { choices.push_back(choice_of(split, cost)); });
+                  [&](const SplitPlan& split, const CostSum& cost) { choices.push_back(choice_of(split, cost)); });
   } else if (is_movement(op)) {
     const Type& result = graph.type(graph.result(op));
     const std::optional<Layout> view = view_layout(graph, op, operands[0]);
@@ -103,7 +106,7 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
     // The order in which a copy reads is that of the view; a reshape without one reads its operand in the operand's own order.
     SplitWork work = copy_work(result, view ? *view : row_major(result.shape));
     if (!view) work.strided = copy_work(graph.type(graph.operands(op)[0]), operands[0]).strided;
-    split_choices(context, work, [&](const SplitPlan& split, const Cost& cost) {
+    split_choices(context, work, [&](const SplitPlan& split, const CostSum& cost) {
       choices.push_back(choice_of(MovementPlan{true, split}, cost));
     });
   }
@@ -112,7 +115,7 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
 
 std::vector<Choice> output_choices(SearchContext& context, const Type& type, const Layout& source) {
   std::vector<Choice> choices;
-  split_choices(context, copy_work(type, source), [&](const SplitPlan& split, const Cost& cost) {
+  split_choices(context, copy_work(type, source), [&](const SplitPlan& split, const CostSum& cost) {
     Choice choice = choice_of(NoPlan{}, cost);
     choice.output = split;
     choices.push_back(std::move(choice));

@@ -24,6 +24,7 @@ struct Choice {
   OpPlan plan;
   SplitPlan output;  // of an `output`
   CostSum cost;
+  uint64_t temporary_bytes = 0;              // alive only while the operation runs
   std::optional<Layout> view;                // the result is a view of operand 0 with this layout
   std::shared_ptr<const RegionChoice> body;  // of a repeat
 };

@@ -79,7 +79,9 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   const auto k = static_cast<double>(std::max<int64_t>(work.k, 0));
   const double expression = m * n * static_cast<double>(work.expression_nodes) / machine.vector_flop_per_cycle;
   const double bytes = static_cast<double>(work.read_bytes) + static_cast<double>(work.written_bytes);
-  const double transfer = bytes / machine.across_bytes_per_cycle;
+  // Without global memory all operands lie in the tile's own.
+  const double transfer =
+      bytes / (machine.global_memory ? machine.across_bytes_per_cycle : machine.own_bytes_per_cycle);
 
   if (work.kind == KernelWork::Kind::gemm) {
     DType math = work.a;
@@ -117,8 +119,8 @@ Cost superstep_cost(const Machine& machine, const SuperstepWork& work) {
     device = work.distinct_bytes / machine.device_bytes_per_cycle +
              std::max(work.bytes - work.distinct_bytes, 0.0) / machine.shared_cache_bytes_per_cycle;
   }
-  // Copies use the memory system, too: what they do not account for is left for the rest.
-  cost.memory = std::max(cost.memory, device - cost.exchange);
+  // Copies use the memory system, too: what they do not account for is left for the rest. Tiles' own memories are not shared.
+  if (machine.global_memory) cost.memory = std::max(cost.memory, device - cost.exchange);
   cost.launch += machine.launch_cycles;
   return cost;
 }

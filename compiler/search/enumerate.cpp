@@ -11,6 +11,7 @@
 #include "compiler/search/choices.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
+#include "compiler/search/tile_search.h"
 
 namespace low {
 namespace {
@@ -238,7 +239,7 @@ class RegionSearch {
       }
       result.live.push_back(std::move(live));
     }
-    uint64_t bytes = choice.body ? choice.body->peak_bytes : 0;
+    uint64_t bytes = choice.body ? choice.body->peak_bytes : choice.temporary_bytes;
     for (const Live& live : result.live) bytes += live.bytes;
     result.peak_bytes = std::max(result.peak_bytes, bytes);
     // What nothing reads any more is gone, but for the storage of live views.
@@ -351,16 +352,11 @@ double fixed_bytes(const Graph& graph, bool top) {
 
 Result<SearchResult> search(const Graph& graph, const Machine& machine, const SearchOptions& options,
                             ThreadPool& pool) {
-  if (!machine.global_memory) {
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("machine {} has no global memory; planning for tile memories is not available in this version",
-                    machine.name));
-  }
   SearchContext context{machine, options, pool};
   context.options.finalists = std::clamp(options.finalists, 1, 1024);
   context.options.beam = std::clamp(options.beam, context.options.finalists, 65536);
   context.options.candidates_per_op = std::max<int64_t>(options.candidates_per_op, 1);
+  if (!machine.global_memory) return search_tiles(graph, machine, context.options, pool);
 
   LOW_TRY(std::vector<RegionChoice> regions, RegionSearch(context, graph, 0).run());
   SearchResult result;

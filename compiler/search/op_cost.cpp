@@ -63,6 +63,7 @@ MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout>
   work.shape = matmul_shape(graph, op);
   work.a = graph.type(values[0]).dtype;
   work.b = graph.type(values[1]).dtype;
+  work.sum_bytes = static_cast<int64_t>(byte_size(matmul.accumulate));
   work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
   work.expression_nodes = matmul.epilogue                     ? expression_work(*matmul.epilogue)
                           : result.dtype == matmul.accumulate ? 0
@@ -83,7 +84,37 @@ MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout>
   return work;
 }
 
-Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
+namespace {
+
+// The superstep that adds partial sums up: rows of the result, cut over the tiles.
+Cost reduction_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
+  const int64_t rows = work.shape.batch * work.shape.m;
+  const int64_t columns = work.shape.n;
+  const int64_t part = ceil_div(rows, std::min<int64_t>(rows, machine.tiles));
+  const auto read_bytes = [&](int64_t of_rows) {
+    int64_t bytes = of_rows * columns * plan.grid_k * work.sum_bytes;
+    for (const MatmulWork::Extra& extra : work.extras) {
+      bytes += (extra.m || extra.batch ? of_rows : 1) * (extra.n ? columns : 1) * extra.element_bytes;
+    }
+    return bytes;
+  };
+  KernelWork run;
+  run.m = part;
+  run.n = columns;
+  run.block_n = machine.vector_lanes;
+  run.expression_nodes = 2 * int64_t{plan.grid_k} - 1 + work.expression_nodes;  // reads and additions
+  run.read_bytes = read_bytes(part);
+  run.written_bytes = part * columns * work.result_bytes;
+  SuperstepWork superstep;
+  superstep.tiles.push_back(kernel_cost(machine, run));
+  superstep.bytes = static_cast<double>(read_bytes(rows)) + static_cast<double>(rows * columns * work.result_bytes);
+  superstep.distinct_bytes = superstep.bytes;
+  return superstep_cost(machine, superstep);
+}
+
+}  // namespace
+
+CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
   const MatmulShape& shape = work.shape;
   if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return {};
   const int64_t part_batch = ceil_div(shape.batch, plan.grid_batch);
@@ -91,6 +122,9 @@ Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPla
   const int64_t part_n = ceil_div(shape.n, plan.grid_n);
   const auto a_bytes = static_cast<int64_t>(byte_size(work.a));
   const auto b_bytes = static_cast<int64_t>(byte_size(work.b));
+  const bool partial = plan.grid_k > 1;
+  const int64_t part_k = partial ? ceil_div(shape.k, plan.grid_k) : shape.k;
+  const int64_t written_bytes = partial ? work.sum_bytes : work.result_bytes;
 
   // Tile 0 has the largest part of each axis: it is the busiest.
   CostSum busiest;
@@ -100,17 +134,18 @@ Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPla
       run.kind = KernelWork::Kind::gemm;
       run.m = m.size;
       run.n = n.size;
-      run.k = shape.k;
+      run.k = part_k;
       run.block_m = machine.block_m_step;
       run.block_n = machine.block_n_step;
       run.a = work.a;
       run.b = work.b;
-      run.expression_nodes = work.expression_nodes;
-      run.read_bytes = m.size * shape.k * a_bytes + shape.k * n.size * b_bytes;
+      run.expression_nodes = partial ? 0 : work.expression_nodes;
+      run.read_bytes = m.size * part_k * a_bytes + part_k * n.size * b_bytes;
       for (const MatmulWork::Extra& extra : work.extras) {
+        if (partial) break;
         run.read_bytes += (extra.m ? m.size : 1) * (extra.n ? n.size : 1) * extra.element_bytes;
       }
-      run.written_bytes = m.size * n.size * work.result_bytes;
+      run.written_bytes = m.size * n.size * written_bytes;
       run.strided = work.strided;
       busiest.add(kernel_cost(machine, run), static_cast<double>(m.count * n.count * part_batch));
     }
@@ -126,16 +161,26 @@ Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPla
   superstep.tiles.push_back(busiest.items);
   superstep.bytes = batch * (rows * depth * blocks_n * static_cast<double>(a_bytes) +
                              depth * columns * blocks_m * static_cast<double>(b_bytes) +
-                             rows * columns * static_cast<double>(work.result_bytes));
+                             rows * columns * plan.grid_k * static_cast<double>(written_bytes));
   superstep.distinct_bytes =
       batch * (rows * depth * static_cast<double>(a_bytes) + depth * columns * static_cast<double>(b_bytes) +
-               rows * columns * static_cast<double>(work.result_bytes));
+               rows * columns * plan.grid_k * static_cast<double>(written_bytes));
   for (const MatmulWork::Extra& extra : work.extras) {
+    if (partial) break;
     const auto size = static_cast<double>(extra.element_bytes);
     superstep.bytes += batch * (extra.m ? rows : blocks_m) * (extra.n ? columns : blocks_n) * size;
     superstep.distinct_bytes += (extra.batch ? batch : 1) * (extra.m ? rows : 1) * (extra.n ? columns : 1) * size;
   }
-  return superstep_cost(machine, superstep);
+  CostSum result;
+  result.add(superstep_cost(machine, superstep));
+  if (partial) result.add(reduction_cost(machine, work, plan));
+  return result;
+}
+
+uint64_t partial_sum_bytes(const MatmulWork& work, const MatmulPlan& plan) {
+  if (plan.grid_k <= 1) return 0;
+  return static_cast<uint64_t>(work.shape.batch * work.shape.m * work.shape.n) * plan.grid_k *
+         static_cast<uint64_t>(work.sum_bytes);
 }
 
 SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {

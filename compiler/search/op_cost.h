@@ -18,6 +18,7 @@ struct MatmulWork {
   };
   MatmulShape shape;
   DType a = DType::f32, b = DType::f32;
+  int64_t sum_bytes = 4;     // of an accumulator
   int64_t result_bytes = 4;  // of an element
   int64_t expression_nodes = 0;
   std::vector<Extra> extras;
@@ -25,8 +26,12 @@ struct MatmulWork {
 };
 // `operands` are the operands' layouts, in order.
 MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
-// One superstep: each tile runs its part's blocks, one kernel run each.
-Cost matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
+// One superstep: each tile runs its part's blocks, one kernel run each. With partial sums (grid_k > 1) these are written as
+// [grid_k, batch, m, n]; in a second superstep the tiles share the result's rows, add up, and apply the epilogue.
+CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
+
+// Bytes of the partial sums, which live in between; 0 without.
+uint64_t partial_sum_bytes(const MatmulWork& work, const MatmulPlan& plan);
 
 // What the cost of a pointwise operation or a copy depends on, apart from its split.
 struct SplitWork {

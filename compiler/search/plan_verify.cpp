@@ -7,6 +7,7 @@
 #include "compiler/search/layout.h"
 #include "compiler/search/plan.h"
 #include "compiler/search/space.h"
+#include "compiler/search/tile_space.h"
 
 namespace low {
 namespace {
@@ -71,6 +72,8 @@ class Verifier {
       return wrong(name, fmt::format("{} parts of an axis of {} on {} tiles; expected are 1 to {}", plan.parts, extent,
                                      machine_.tiles, most));
     }
+    if (machine_.global_memory) return {};
+    if (const std::optional<std::string> violation = tile_split_violation(shape, plan)) return wrong(name, *violation);
     return {};
   }
 
@@ -93,11 +96,17 @@ class Verifier {
         return wrong(name, fmt::format("a grid of {} or more parts on {} tiles", parts, machine_.tiles));
       }
     }
-    if (plan.grid_k != 1) {
-      return wrong(name, fmt::format("a grid of {} along k; this version has no partial sums", plan.grid_k));
+    if (const int64_t depth = (shape.k + plan.grid_k - 1) / plan.grid_k;
+        plan.grid_k > 1 && (plan.grid_k - 1) * depth >= shape.k) {
+      return wrong(name, fmt::format("{} partial sums over {}, one of which is empty", plan.grid_k, shape.k));
+    }
+    if (!machine_.global_memory) {
+      if (const std::optional<std::string> violation = tile_matmul_violation(shape, plan))
+        return wrong(name, *violation);
+      return {};
     }
     if (plan.a != Delivery::direct || plan.b != Delivery::direct) {
-      return wrong(name, "a gathered operand; this version has direct ones only");
+      return wrong(name, "a gathered operand; on machines with global memory they are direct");
     }
     const std::span<const ValueId> operands = graph.operands(op);
     const std::optional<std::string> violation =
@@ -128,6 +137,9 @@ class Verifier {
       if (!std::holds_alternative<MovementPlan>(plan)) return mismatch("view or copy");
       const auto& movement = std::get<MovementPlan>(plan);
       if (movement.copy) return split(movement.split, graph.type(graph.result(op)).shape, name);
+      if (!machine_.global_memory && !is_tile_view(graph, op)) {
+        return wrong(name, "a view; without global memory only a reshape that keeps the last extent can be one");
+      }
       const std::optional<Layout> layout = view_layout(graph, op, layouts[graph.operands(op)[0]]);
       if (!layout) return wrong(name, "a view of an operand whose strides do not allow one");
       layouts[graph.result(op)] = *layout;
@@ -155,12 +167,6 @@ Result<void> verify(const Plan& plan, const Graph& graph, const Machine& machine
   if (plan.tiles != machine.tiles) {
     return fail(ErrorKind::invalid,
                 fmt::format("plan: made for {} tiles, but {} has {}", plan.tiles, machine.name, machine.tiles));
-  }
-  if (!machine.global_memory) {
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("machine {} has no global memory; planning for tile memories is not available in this version",
-                    machine.name));
   }
   if (const std::string expected = digest(graph); plan.graph_digest != expected) {
     return fail(ErrorKind::invalid, fmt::format("plan: made for another graph (digest {}, this graph has {})",

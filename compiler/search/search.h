@@ -67,9 +67,11 @@ struct SearchOptions {
 
 struct Finalist {
   Plan plan;
-  Cost cost;                // predicted: items summed over all supersteps
-  double cycles = 0;        // predicted: the sum of all supersteps' totals
-  uint64_t peak_bytes = 0;  // predicted: intermediates alive at once, without inputs, outputs and constants
+  Cost cost;          // predicted: items summed over all supersteps
+  double cycles = 0;  // predicted: the sum of all supersteps' totals
+  // Predicted: intermediates alive at once, without inputs, outputs and constants; without global memory what the busiest tile needs,
+  // constants included.
+  uint64_t peak_bytes = 0;
   std::string explanation;  // itemised, one line an operation
 };
 struct SearchResult {

@@ -13,9 +13,12 @@ int64_t round_up(int64_t a, int64_t step) { return ceil_div(a, step) * step; }
 
 uint64_t accumulator_size(DType a, DType b) { return std::max(byte_size(a), byte_size(b)) > 4 ? 8 : 4; }
 
+// With global memory each partial sum is written and read again: many never pay.
+constexpr uint32_t most_partial_sums = 16;
+
 struct Grid {
-  uint32_t batch, m, n;
-  uint64_t product() const { return uint64_t{batch} * m * n; }
+  uint32_t batch, m, n, k;
+  uint64_t product() const { return uint64_t{batch} * m * n * k; }
 };
 
 // Grids within the tiles, those that use most tiles first.
@@ -23,7 +26,8 @@ std::vector<Grid> grids(const Machine& machine, const MatmulShape& shape) {
   const std::vector<uint32_t> batch_splits = splits(shape.batch, machine.tiles);
   const std::vector<uint32_t> m_splits = splits(shape.m, machine.tiles);
   const std::vector<uint32_t> n_splits = splits(shape.n, machine.tiles);
-  uint64_t most = 0;
+  const std::vector<uint32_t> k_splits = partial_sums(shape.k, std::min(machine.tiles, most_partial_sums));
+  uint64_t most = 0, most_whole = 0;  // without partial sums
   std::vector<Grid> result;
   // Two rounds: grids that leave most of the usable tiles idle are not worth a place in the budget.
   for (const bool collect : {false, true}) {
@@ -31,20 +35,26 @@ std::vector<Grid> grids(const Machine& machine, const MatmulShape& shape) {
       for (const uint32_t m : m_splits) {
         if (uint64_t{batch} * m > machine.tiles) break;
         for (const uint32_t n : n_splits) {
-          const Grid grid{batch, m, n};
-          if (grid.product() > machine.tiles) break;
-          if (!collect) {
-            most = std::max(most, grid.product());
-          } else if (grid.product() * 4 >= most) {
-            result.push_back(grid);
+          if (uint64_t{batch} * m * n > machine.tiles) break;
+          for (const uint32_t k : k_splits) {
+            const Grid grid{batch, m, n, k};
+            if (grid.product() > machine.tiles) break;
+            uint64_t& usable = k == 1 ? most_whole : most;
+            if (!collect) {
+              usable = std::max(usable, grid.product());
+            } else if (grid.product() * (k == 1 ? 4 : 2) >= usable) {
+              result.push_back(grid);
+            }
           }
         }
       }
     }
   }
+  // Those without partial sums come first: a budget cuts off what is least likely.
   std::ranges::sort(result, [](const Grid& left, const Grid& right) {
+    if ((left.k == 1) != (right.k == 1)) return left.k == 1;
     if (left.product() != right.product()) return left.product() > right.product();
-    return std::tie(left.batch, left.m, left.n) < std::tie(right.batch, right.m, right.n);
+    return std::tie(left.batch, left.m, left.n, left.k) < std::tie(right.batch, right.m, right.n, right.k);
   });
   return result;
 }
@@ -103,6 +113,15 @@ std::vector<uint32_t> splits(int64_t extent, uint32_t limit, double waste) {
   return result;
 }
 
+std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit) {
+  constexpr int64_t least_depth = 16;
+  std::vector<uint32_t> result{1};
+  for (const uint32_t parts : splits(k, static_cast<uint32_t>(std::clamp<int64_t>(k / least_depth, 1, limit)))) {
+    if (parts > 1 && (parts <= 4 || parts * 4 >= result.back() * 5)) result.push_back(parts);
+  }
+  return result;
+}
+
 std::optional<std::string> block_violation(const Machine& machine, const MatmulPlan& plan, DType a, DType b) {
   if (plan.block_m < 1 || plan.block_m > machine.block_m_max || plan.block_n < 1 ||
       plan.block_n > machine.block_n_max) {
@@ -134,29 +153,23 @@ std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& 
   std::vector<MatmulPlan> result;
   const auto full = [&] { return static_cast<int64_t>(result.size()) >= limit; };
   for (const Grid& grid : grids(machine, shape)) {
-    // Further dimensions of the space, as they become available: partial sums over k, and gathered operands.
-    for (const uint32_t grid_k : {1u}) {
-      for (const Delivery delivery : {Delivery::direct}) {
-        MatmulPlan plan{.grid_batch = grid.batch, .grid_m = grid.m, .grid_n = grid.n, .grid_k = grid_k};
-        plan.a = delivery;
-        plan.b = delivery;
-        for (const int64_t block_m : blocks(ceil_div(shape.m, grid.m), machine.block_m_step, machine.block_m_max)) {
-          for (const int64_t block_n : blocks(ceil_div(shape.n, grid.n), machine.block_n_step, machine.block_n_max)) {
-            plan.block_m = block_m;
-            plan.block_n = block_n;
-            plan.block_k = staging_depth(machine, plan, shape.k, a, b);
-            // Too large for scratch or accumulators: shrink the longer side until it fits.
-            while (plan.block_k == 0 && std::max(plan.block_m, plan.block_n) > 1) {
-              int64_t& longer = plan.block_m >= plan.block_n ? plan.block_m : plan.block_n;
-              const int64_t step = &longer == &plan.block_m ? machine.block_m_step : machine.block_n_step;
-              longer = longer <= step ? longer / 2 : ceil_div(longer, step) / 2 * step;
-              plan.block_k = staging_depth(machine, plan, shape.k, a, b);
-            }
-            if (plan.block_k == 0) continue;
-            if (full()) return result;
-            if (result.empty() || !(result.back() == plan)) result.push_back(plan);
-          }
+    MatmulPlan plan{.grid_batch = grid.batch, .grid_m = grid.m, .grid_n = grid.n, .grid_k = grid.k};
+    const int64_t depth = ceil_div(shape.k, grid.k);
+    for (const int64_t block_m : blocks(ceil_div(shape.m, grid.m), machine.block_m_step, machine.block_m_max)) {
+      for (const int64_t block_n : blocks(ceil_div(shape.n, grid.n), machine.block_n_step, machine.block_n_max)) {
+        plan.block_m = block_m;
+        plan.block_n = block_n;
+        plan.block_k = staging_depth(machine, plan, depth, a, b);
+        // Too large for scratch or accumulators: shrink the longer side until it fits.
+        while (plan.block_k == 0 && std::max(plan.block_m, plan.block_n) > 1) {
+          int64_t& longer = plan.block_m >= plan.block_n ? plan.block_m : plan.block_n;
+          const int64_t step = &longer == &plan.block_m ? machine.block_m_step : machine.block_n_step;
+          longer = longer <= step ? longer / 2 : ceil_div(longer, step) / 2 * step;
+          plan.block_k = staging_depth(machine, plan, depth, a, b);
         }
+        if (plan.block_k == 0) continue;
+        if (full()) return result;
+        if (result.empty() || !(result.back() == plan)) result.push_back(plan);
       }
     }
   }

@@ -21,6 +21,10 @@ MatmulShape matmul_shape(const Graph& graph, const Op& op);
 // of the parts' total size idle are left out, unless they divide the limit. At least {1}.
 std::vector<uint32_t> splits(int64_t extent, uint32_t limit, double waste = 0.25);
 
+// Numbers of partial sums worth considering for a depth of k, none empty, each of 16 or more products: 1 first, all small ones, then ever
+// fewer.
+std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit);
+
 // At most `limit` candidates, grids that use many tiles first.
 std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b, int64_t limit);
 // The whole block, its staging and its accumulators have to fit: what is wrong with it, or nothing.

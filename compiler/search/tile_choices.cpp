@@ -1,0 +1,179 @@
+#include "compiler/search/tile_choices.h"
+
+#include <algorithm>
+
+#include "compiler/search/tile_space.h"
+
+namespace low {
+namespace {
+
+struct Ranked {
+  size_t index = 0;
+  double cycles = 0;
+  uint64_t need = 0;
+};
+
+// Evaluates all candidates, on all threads; by time.
+template <typename Candidate, typename Evaluate>
+std::vector<Ranked> ranked(TileContext& context, std::vector<Candidate>& candidates, const Evaluate& evaluate) {
+  std::vector<Ranked> all(candidates.size());
+  constexpr size_t chunk = 64;
+  const size_t chunks = (candidates.size() + chunk - 1) / chunk;
+  context.pool.parallel_for(static_cast<int64_t>(chunks), [&](int64_t i) {
+    const size_t begin = static_cast<size_t>(i) * chunk;
+    for (size_t j = begin; j < std::min(begin + chunk, candidates.size()); ++j) {
+      const TileCost cost = evaluate(candidates[j]);
+      all[j] = {j, cost.cost.cycles, cost.working_bytes + cost.parameter_bytes};
+    }
+  });
+  context.candidates += static_cast<int64_t>(candidates.size());
+  std::ranges::sort(all, [](const Ranked& a, const Ranked& b) {
+    if (a.cycles != b.cycles) return a.cycles < b.cycles;
+    return a.need != b.need ? a.need < b.need : a.index < b.index;
+  });
+  return all;
+}
+
+// Of candidates by time: the fastest `wanted` of different kinds, and as many of those that need less memory than all faster ones, spread
+// evenly, the smallest included. In the order of time.
+template <typename Same>
+std::vector<Ranked> selected(const std::vector<Ranked>& all, size_t wanted, const Same& same) {
+  std::vector<bool> keep(all.size());
+  std::vector<size_t> front;
+  uint64_t least = UINT64_MAX;
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].need < least) {
+      least = all[i].need;
+      front.push_back(i);
+    }
+    if (kept.size() == wanted) continue;
+    if (std::ranges::any_of(kept, [&](size_t other) { return same(all[other].index, all[i].index); })) continue;
+    kept.push_back(i);
+    keep[i] = true;
+  }
+  const size_t spread = std::min(front.size(), wanted);
+  for (size_t i = 0; i < spread; ++i) {
+    keep[spread == 1 ? front.back() : front[i * (front.size() - 1) / (spread - 1)]] = true;
+  }
+  std::vector<Ranked> result;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (keep[i]) result.push_back(all[i]);
+  }
+  return result;
+}
+
+bool same_grid(const MatmulPlan& a, const MatmulPlan& b) {
+  return a.grid_batch == b.grid_batch && a.grid_m == b.grid_m && a.grid_n == b.grid_n && a.grid_k == b.grid_k;
+}
+
+std::vector<TileChoice> matmul_choices(TileContext& context, const Graph& graph, const Op& op,
+                                       std::span<const TileLayout> operands,
+                                       const std::optional<TileLayout>& required) {
+  const TileMatmul work = tile_matmul(graph, op, operands);
+  const Machine& machine = context.machine;
+  std::vector<MatmulPlan> space = tile_matmul_space(machine, work.shape, context.options.candidates_per_op);
+  if (required) {
+    std::erase_if(space, [&](const MatmulPlan& plan) { return !(layout_of(work.shape, plan) == *required); });
+  }
+  const auto cost = [&](const MatmulPlan& plan) { return tile_matmul_cost(machine, work, plan); };
+  // Grids with the deepest panels that fit.
+  const std::vector<Ranked> grids = ranked(context, space, [&](MatmulPlan& plan) {
+    TileCost result = cost(plan);
+    if (result.working_bytes + result.parameter_bytes <= machine.tile_memory_bytes) return result;
+    for (const int64_t panel : tile_panels(plan.block_k)) {
+      MatmulPlan other = plan;
+      other.block_k = panel;
+      const TileCost next = cost(other);
+      const uint64_t need = next.working_bytes + next.parameter_bytes;
+      if (need >= result.working_bytes + result.parameter_bytes) continue;
+      plan = other;
+      result = next;
+      if (need <= machine.tile_memory_bytes) break;
+    }
+    return result;
+  });
+  // Grids that fit and are fast, and those that need little, with all panels.
+  std::vector<Ranked> fits;
+  for (const Ranked& grid : grids) {
+    if (grid.need <= machine.tile_memory_bytes) fits.push_back(grid);
+  }
+  const auto wanted = static_cast<size_t>(context.options.finalists);
+  const auto distinct = [](size_t, size_t) { return false; };
+  std::vector<MatmulPlan> candidates;
+  for (const Ranked& grid : selected(fits.empty() ? grids : fits, 4 * wanted, distinct)) {
+    for (const int64_t panel : tile_panels(space[grid.index].block_k)) {
+      candidates.push_back(space[grid.index]);
+      candidates.back().block_k = panel;
+    }
+  }
+  std::vector<Ranked> all = ranked(context, candidates, [&](MatmulPlan& plan) { return cost(plan); });
+  const auto too_large = [&](const Ranked& one) { return one.need > machine.tile_memory_bytes; };
+  if (!std::ranges::all_of(all, too_large)) std::erase_if(all, too_large);
+  const auto same = [&](size_t a, size_t b) { return same_grid(candidates[a], candidates[b]); };
+  std::vector<TileChoice> choices;
+  for (const Ranked& one : selected(all, wanted, same)) {
+    TileChoice choice;
+    choice.plan = candidates[one.index];
+    choice.cost = cost(candidates[one.index]);
+    choice.layout = layout_of(work.shape, candidates[one.index]);
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+template <typename Make>
+std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& work,
+                                      const std::optional<TileLayout>& required, const Make& make) {
+  std::vector<SplitPlan> space = tile_split_space(context.machine, work.shape, context.options.candidates_per_op);
+  if (required) {
+    std::erase_if(space, [&](const SplitPlan& plan) { return !(layout_of(work.shape, plan) == *required); });
+  }
+  const auto evaluate = [&](const SplitPlan& plan) { return tile_split_cost(context.machine, work, plan); };
+  const std::vector<Ranked> all = ranked(context, space, evaluate);
+  const auto same = [&](size_t a, size_t b) { return space[a].axis == space[b].axis; };
+  std::vector<TileChoice> choices;
+  for (const Ranked& one : selected(all, static_cast<size_t>(context.options.finalists), same)) {
+    TileChoice choice;
+    choice.cost = evaluate(space[one.index]);
+    choice.layout = layout_of(work.shape, space[one.index]);
+    make(choice, space[one.index]);
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+}  // namespace
+
+std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph, const Op& op,
+                                        std::span<const TileLayout> operands,
+                                        const std::optional<TileLayout>& required) {
+  if (std::holds_alternative<Matmul>(op.attributes)) return matmul_choices(context, graph, op, operands, required);
+  if (std::holds_alternative<Pointwise>(op.attributes)) {
+    return split_choices(context, tile_pointwise(graph, op, operands), required,
+                         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; });
+  }
+  if (!is_movement(op)) return {};
+  std::vector<TileChoice> choices;
+  if (is_tile_view(graph, op)) {
+    TileChoice choice;
+    choice.plan = MovementPlan{};
+    choice.view = true;
+    choice.layout = operands[0];
+    choices.push_back(std::move(choice));
+    ++context.candidates;
+    return choices;  // a copy changes nothing that a reader could not do as well
+  }
+  return split_choices(context, tile_movement(graph, op, operands[0]), required,
+                       [](TileChoice& choice, const SplitPlan& split) { choice.plan = MovementPlan{true, split}; });
+}
+
+std::vector<TileChoice> tile_output_choices(TileContext& context, const Type& type, const TileLayout& source,
+                                            const std::optional<TileLayout>& required) {
+  return split_choices(context, tile_copy(type, source), required, [](TileChoice& choice, const SplitPlan& split) {
+    choice.plan = NoPlan{};
+    choice.output = split;
+  });
+}
+
+}  // namespace low

@@ -1,0 +1,73 @@
+// Cost of one operation's decision on a machine without global memory: its supersteps, and what they need of the busiest tile's memory.
+//
+// A superstep is an exchange and then compute. The exchange takes as long as the tile that receives most needs (bytes at the exchange's
+// rate, and a fixed cost for each piece), or the tile that sends most (what several tiles want counts once). What lies on the tile
+// already and comes with pieces from elsewhere is copied at the tile's own rate.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "compiler/search/search.h"
+#include "compiler/search/space.h"
+#include "compiler/search/tile_layout.h"
+
+namespace low {
+
+struct TileCost {
+  CostSum cost;
+  uint64_t working_bytes =
+      0;  // most at once while the operation runs: gathered operands, partial sums, and the result's shard
+  uint64_t result_bytes = 0;     // the result's shard
+  uint64_t parameter_bytes = 0;  // constants that a tile is given, for the whole run
+};
+
+// What a matmul's cost depends on, apart from its plan. Layouts are the operands'.
+struct TileMatmul {
+  struct Operand {
+    TileLayout layout;
+    int64_t element_bytes = 4;
+    int64_t matrices = 1;              // of the operand: 1, or as many as the result's batch
+    bool transposed = false;           // a and b: how they are stored
+    bool rows = true, columns = true;  // extras: whether they vary along m and n
+  };
+  MatmulShape shape;
+  DType a = DType::f32, b = DType::f32;
+  int64_t sum_bytes = 4;     // of an accumulator
+  int64_t result_bytes = 4;  // of an element
+  int64_t expression_nodes = 0;
+  Operand left, right;
+  std::vector<Operand> extras;
+};
+TileMatmul tile_matmul(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
+TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const MatmulPlan& plan);
+
+// What the cost of a pointwise operation or a copy depends on, apart from its split.
+struct TileSplit {
+  enum class Operand : uint8_t {
+    same,   // broadcasts: an element is read by those of the result in the same row and column
+    moved,  // a movement: any of its elements may be wanted anywhere
+  };
+  struct Source {
+    TileLayout layout;
+    int64_t element_bytes = 4;
+    MatrixExtents extents;
+    Operand kind = Operand::same;
+  };
+  Shape shape;
+  int64_t result_bytes = 4;
+  int64_t expression_nodes = 0;
+  bool copies = false;  // no kernel runs: pieces go to their places
+  std::vector<Source> sources;
+};
+TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
+TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& operand);
+// Moves a value to another layout.
+TileSplit tile_copy(const Type& type, const TileLayout& source);
+TileCost tile_split_cost(const Machine& machine, const TileSplit& work, const SplitPlan& plan);
+// The same for any layout of the result (the initial values of a Repeat).
+TileCost tile_copy_cost(const Machine& machine, const Type& type, const TileLayout& source, const TileLayout& to);
+// Moves a value out of the tiles.
+TileCost tile_output_cost(const Machine& machine, const Type& type, const TileLayout& source);
+
+}  // namespace low

@@ -1,0 +1,115 @@
+#include "compiler/search/tile_layout.h"
+
+#include <algorithm>
+
+namespace low {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+int64_t part_of(int64_t extent, uint32_t grid) { return std::max<int64_t>(ceil_div(extent, grid), 1); }
+
+struct Interval {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return std::max<int64_t>(end - begin, 0); }
+};
+Interval intersection(Interval a, Interval b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+
+// Which of a matrix's row pieces (parts, cut into shares) a row lies in.
+int64_t row_piece(const TileLayout& layout, int64_t row) {
+  return row / layout.part_m * layout.shares + row % layout.part_m / layout.share;
+}
+
+}  // namespace
+
+MatrixExtents matrix_extents(const Shape& shape) {
+  MatrixExtents extents;
+  const int rank = shape.rank();
+  if (rank > 0) extents.columns = shape[rank - 1];
+  for (int axis = 0; axis + 1 < rank; ++axis) extents.rows *= shape[axis];
+  return extents;
+}
+
+TileLayout layout_of(const MatmulShape& shape, const MatmulPlan& plan) {
+  TileLayout layout;
+  layout.kind = TileLayout::Kind::tiles;
+  layout.batch = shape.batch;
+  layout.m = shape.m;
+  layout.n = shape.n;
+  layout.part_batch = part_of(shape.batch, plan.grid_batch);
+  layout.part_m = part_of(shape.m, plan.grid_m);
+  layout.part_n = part_of(shape.n, plan.grid_n);
+  layout.share = part_of(layout.part_m, plan.grid_k);
+  layout.grid_batch = plan.grid_batch;
+  layout.grid_m = plan.grid_m;
+  layout.grid_n = plan.grid_n;
+  layout.shares = plan.grid_k;
+  return layout;
+}
+
+TileLayout layout_of(const Shape& shape, const SplitPlan& plan) {
+  const MatrixExtents extents = matrix_extents(shape);
+  TileLayout layout;
+  layout.kind = TileLayout::Kind::tiles;
+  layout.m = std::max<int64_t>(extents.rows, 1);
+  layout.n = std::max<int64_t>(extents.columns, 1);
+  layout.part_m = layout.m;
+  layout.part_n = layout.n;
+  if (static_cast<int>(plan.axis) + 1 < shape.rank()) {
+    const int64_t extent = std::max<int64_t>(shape[static_cast<int>(plan.axis)], 1);
+    layout.part_m = part_of(extent, plan.parts) * std::max<int64_t>(layout.m / extent, 1);
+    layout.grid_m = plan.parts;
+  } else {
+    layout.part_n = part_of(layout.n, plan.parts);
+    layout.grid_n = plan.parts;
+  }
+  layout.share = layout.part_m;
+  return layout;
+}
+
+Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
+  Arrival result;
+  const int64_t elements = wanted.elements();
+  if (elements <= 0) return result;
+  if (layout.kind == TileLayout::Kind::constant) {
+    result.local = elements;
+    return result;
+  }
+  if (layout.kind == TileLayout::Kind::host) {
+    result.remote = elements;
+    result.pieces = wanted.matrix_end - wanted.matrix_begin;
+    return result;
+  }
+  // The tile's own shard; outside of the grid an empty one.
+  Interval own_batch, own_rows, own_columns;
+  if (tile < layout.parts()) {
+    const auto p = static_cast<int64_t>(tile % layout.shares);
+    const auto j = static_cast<int64_t>(tile / layout.shares % layout.grid_n);
+    const auto i = static_cast<int64_t>(tile / layout.shares / layout.grid_n % layout.grid_m);
+    const auto b = static_cast<int64_t>(tile / layout.shares / layout.grid_n / layout.grid_m);
+    own_batch = {b * layout.part_batch, std::min((b + 1) * layout.part_batch, layout.batch)};
+    own_rows = {i * layout.part_m + p * layout.share,
+                std::min({i * layout.part_m + (p + 1) * layout.share, (i + 1) * layout.part_m, layout.m})};
+    own_columns = {j * layout.part_n, std::min((j + 1) * layout.part_n, layout.n)};
+  }
+  const Interval columns{wanted.column_begin, wanted.column_end};
+  const int64_t local_columns = intersection(columns, own_columns).size();
+  const int64_t column_pieces = (columns.end - 1) / layout.part_n - columns.begin / layout.part_n + 1;
+  for (int64_t matrix = wanted.matrix_begin; matrix < wanted.matrix_end; ++matrix) {
+    int64_t row = matrix * wanted.matrix_rows + wanted.row_begin;
+    const int64_t end = matrix * wanted.matrix_rows + wanted.row_end;
+    while (row < end) {  // the layout's matrices may be others than the reader's
+      const int64_t of = row / layout.m;
+      const Interval rows{row - of * layout.m, std::min(end - of * layout.m, layout.m)};
+      const bool mine = of >= own_batch.begin && of < own_batch.end;
+      const int64_t local_rows = mine ? intersection(rows, own_rows).size() : 0;
+      result.local += local_rows * local_columns;
+      result.pieces += (row_piece(layout, rows.end - 1) - row_piece(layout, rows.begin) + 1) * column_pieces -
+                       (local_rows * local_columns > 0 ? 1 : 0);
+      row = (of + 1) * layout.m;
+    }
+  }
+  result.remote = elements - result.local;
+  return result;
+}
+
+}  // namespace low

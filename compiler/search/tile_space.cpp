@@ -1,0 +1,119 @@
+#include "compiler/search/tile_space.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "compiler/search/tile_layout.h"
+
+namespace low {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+int64_t part_of(int64_t extent, uint32_t grid) { return std::max<int64_t>(ceil_div(extent, grid), 1); }
+
+uint64_t product(const MatmulPlan& plan) { return uint64_t{plan.grid_batch} * plan.grid_m * plan.grid_n * plan.grid_k; }
+
+}  // namespace
+
+std::vector<MatmulPlan> tile_matmul_space(const Machine& machine, const MatmulShape& shape, int64_t limit) {
+  const std::vector<uint32_t> batch_splits = splits(shape.batch, machine.tiles);
+  const std::vector<uint32_t> m_splits = splits(shape.m, machine.tiles);
+  const std::vector<uint32_t> n_splits = splits(shape.n, machine.tiles);
+  const std::vector<uint32_t> k_splits = partial_sums(shape.k, machine.tiles);
+  std::vector<MatmulPlan> result;
+  uint64_t most = 0;
+  // Two rounds: grids that leave most of the usable tiles idle are not worth a place in the budget; on few tiles all are.
+  const uint64_t few = 64;
+  for (const bool collect : {false, true}) {
+    for (const uint32_t batch : batch_splits) {
+      for (const uint32_t m : m_splits) {
+        if (uint64_t{batch} * m > machine.tiles) break;
+        for (const uint32_t n : n_splits) {
+          if (uint64_t{batch} * m * n > machine.tiles) break;
+          for (const uint32_t k : k_splits) {
+            MatmulPlan plan{.grid_batch = batch, .grid_m = m, .grid_n = n, .grid_k = k};
+            if (product(plan) > machine.tiles) break;
+            most = std::max(most, product(plan));
+            if (!collect || (machine.tiles > few && product(plan) * 2 < most)) continue;
+            plan.block_m = part_of(shape.m, m);
+            plan.block_n = part_of(shape.n, n);
+            plan.block_k = part_of(shape.k, k);
+            plan.a = plan.b = Delivery::gather;
+            result.push_back(plan);
+          }
+        }
+      }
+    }
+  }
+  // Without partial sums first: a budget cuts off what is least likely.
+  std::ranges::sort(result, [](const MatmulPlan& a, const MatmulPlan& b) {
+    const uint64_t x = product(a) * (a.grid_k == 1 ? 2 : 1);
+    const uint64_t y = product(b) * (b.grid_k == 1 ? 2 : 1);
+    if (x != y) return x > y;
+    return std::tie(a.grid_batch, a.grid_m, a.grid_n) < std::tie(b.grid_batch, b.grid_m, b.grid_n);
+  });
+  if (static_cast<int64_t>(result.size()) > limit) result.resize(static_cast<size_t>(limit));
+  return result;
+}
+
+std::vector<int64_t> tile_panels(int64_t depth) {
+  std::vector<int64_t> result;
+  for (int64_t panels = 1; panels <= depth; panels *= 2) {
+    const int64_t panel = ceil_div(depth, panels);
+    if (result.empty() || panel != result.back()) result.push_back(panel);
+    if (panels > 512) break;
+  }
+  if (result.empty()) result.push_back(1);
+  return result;
+}
+
+std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& shape, int64_t limit) {
+  if (shape.rank() == 0 || shape.elements() == 0) return {SplitPlan{}};
+  std::vector<SplitPlan> result;
+  for (const int axis : {0, shape.rank() - 1}) {
+    if (axis == 0 && !result.empty()) break;  // rank 1
+    std::vector<uint32_t> parts = splits(shape[axis], machine.tiles);
+    std::ranges::reverse(parts);
+    for (const uint32_t part : parts) {
+      if (part == 1 && axis > 0) continue;  // the same as one part along axis 0
+      if (static_cast<int64_t>(result.size()) >= limit) return result;
+      result.push_back({static_cast<uint32_t>(axis), part});
+    }
+  }
+  return result;
+}
+
+bool is_tile_view(const Graph& graph, const Op& op) {
+  if (!std::holds_alternative<Reshape>(op.attributes)) return false;
+  const MatrixExtents from = matrix_extents(graph.type(graph.operands(op)[0]).shape);
+  const MatrixExtents to = matrix_extents(graph.type(graph.result(op)).shape);
+  return from.rows == to.rows && from.columns == to.columns;
+}
+
+std::optional<std::string> tile_matmul_violation(const MatmulShape& shape, const MatmulPlan& plan) {
+  if (plan.a != Delivery::gather || plan.b != Delivery::gather) {
+    return "a direct operand; a machine without global memory gathers both";
+  }
+  const int64_t m = part_of(shape.m, plan.grid_m);
+  const int64_t n = part_of(shape.n, plan.grid_n);
+  if (plan.block_m != m || plan.block_n != n) {
+    return fmt::format("a block of {} x {}; a part of {} x {} is one block", plan.block_m, plan.block_n, m, n);
+  }
+  const int64_t depth = part_of(shape.k, plan.grid_k);
+  if (plan.block_k < 1 || plan.block_k > depth) {
+    return fmt::format("panels of depth {}; expected is 1 to {}", plan.block_k, depth);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> tile_split_violation(const Shape& shape, const SplitPlan& plan) {
+  const auto last = static_cast<uint32_t>(std::max(shape.rank() - 1, 0));
+  if (plan.axis != 0 && plan.axis != last) {
+    return fmt::format("a cut along axis {}; a machine without global memory cuts axis 0 or axis {}", plan.axis, last);
+  }
+  return std::nullopt;
+}
+
+}  // namespace low

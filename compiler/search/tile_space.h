@@ -1,0 +1,34 @@
+// Space for machines without global memory: which decisions there are for one operation, in a fixed order of enumeration, and which
+// plans are sound. Shared by the search and by verify().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/search/plan.h"
+#include "compiler/search/space.h"
+
+namespace low {
+
+// Constants of at most this many elements are given to each tile that wants them; of larger ones each tile holds a share.
+inline constexpr int64_t max_replicated_elements = 8192;
+
+// Grids that use many tiles first; parts over k as well. At most `limit` candidates; block_k is the whole depth of a part (tile_panels has
+// the others).
+std::vector<MatmulPlan> tile_matmul_space(const Machine& machine, const MatmulShape& shape, int64_t limit);
+// Depths of panels for a part over k of this depth: the whole, and fractions of it.
+std::vector<int64_t> tile_panels(int64_t depth);
+
+// Along axis 0 and along the last axis. At most `limit`; {axis 0, parts 1} alone for rank 0 and for nothing.
+std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& shape, int64_t limit);
+
+// A reshape that keeps the last extent: its result lies where its operand does.
+bool is_tile_view(const Graph& graph, const Op& op);
+
+// What is wrong with a plan whose grid is within the tiles and the extents, or nothing.
+std::optional<std::string> tile_matmul_violation(const MatmulShape& shape, const MatmulPlan& plan);
+std::optional<std::string> tile_split_violation(const Shape& shape, const SplitPlan& plan);
+
+}  // namespace low
