@@ -18,7 +18,8 @@
 //    One kernel run for each batch of a part (block_m and block_n are the part's extents); the result of a part stays on its tile. Operands
 //    are gathered. block_k < k: the operands arrive in panels of that depth, one superstep each, sums are kept in f32. grid_k > 1: part p
 //    sums its share of k, and the partial sums are reduced in another superstep, tile p of a part finishing its share of rows.
-//  - SplitPlan: the axis is 0, which cuts rows, or the last one, which cuts columns (rank 1: columns). Part i stays on tile i.
+//  - SplitPlan: the axis is 0, which cuts the matrix's rows (into at most as many parts as there are), or the last one, which cuts columns
+//    (rank 1: columns). Part i stays on tile i.
 //  - Only a reshape that keeps the last extent can be a view; every other movement is a copy.
 namespace low {
 
@@ -34,7 +35,9 @@ struct NoPlan {
 };
 
 // The result [batch, m, n] (batch dimensions flattened) is cut into grid_batch x grid_m x grid_n parts, and k into grid_k partial
-// sums; part (b, i, j, p) runs on tile ((b * grid_m + i) * grid_n + j) * grid_k + p, modulo the number of tiles.
+// sums; part (b, i, j, p) runs on tile ((b * grid_m + i) * grid_n + j) * grid_k + p, modulo the number of tiles. Share p of k are its
+// columns [p * ceil(k / grid_k), …), never none. With global memory, partial sums are written as [grid_k, batch, m, n], and a second superstep,
+// in which the tiles share the result's rows, adds them up and applies the epilogue.
 // Along m, part i covers rows [i * ceil(m / grid_m), …), likewise n and batch. A tile walks its part in blocks: one kernel run for each
 // block (the last of a row or column may be smaller), over all of the tile's k. block_k is the depth in which a kernel stages
 // operands; it divides no result.

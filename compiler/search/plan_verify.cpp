@@ -66,14 +66,18 @@ class Verifier {
     if (plan.axis >= std::max(rank, 1u)) {
       return wrong(name, fmt::format("axis {} of a result of rank {}", plan.axis, rank));
     }
-    const int64_t extent = rank == 0 ? 1 : shape[static_cast<int>(plan.axis)];
+    if (!machine_.global_memory) {
+      const std::optional<std::string> violation = tile_split_violation(shape, plan);
+      if (violation) return wrong(name, *violation);
+    }
+    const int64_t extent = !machine_.global_memory ? tile_split_extent(shape, plan.axis)
+                           : rank == 0             ? 1
+                                                   : shape[static_cast<int>(plan.axis)];
     const int64_t most = std::max<int64_t>(std::min<int64_t>(extent, machine_.tiles), 1);
     if (plan.parts < 1 || plan.parts > most) {
       return wrong(name, fmt::format("{} parts of an axis of {} on {} tiles; expected are 1 to {}", plan.parts, extent,
                                      machine_.tiles, most));
     }
-    if (machine_.global_memory) return {};
-    if (const std::optional<std::string> violation = tile_split_violation(shape, plan)) return wrong(name, *violation);
     return {};
   }
 

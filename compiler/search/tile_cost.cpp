@@ -180,7 +180,7 @@ TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const 
   const int64_t right_matrices = work.right.matrices > 1 ? layout.part_batch : 1;
   const int64_t right_elements = right_matrices * depth * layout.part_n;
   const bool right_constant = work.right.layout.kind == TileLayout::Kind::constant;
-  const bool right_spread = right_constant && depth * layout.part_n > max_replicated_elements && plan.grid_m > 1;
+  const bool right_spread = right_constant && panel * layout.part_n > max_replicated_elements && plan.grid_m > 1;
 
   // What the busiest part gathers for all of its depth, and for its epilogue.
   Traffic left, right, extras;
@@ -347,6 +347,11 @@ TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& oper
   work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
   work.copies = true;
   work.sources.push_back({operand, work.result_bytes, matrix_extents(type.shape), TileSplit::Operand::moved});
+  if (operand.kind == TileLayout::Kind::constant) {
+    // Whole, on one tile, from where its elements go to their places.
+    work.parameter_bytes = static_cast<uint64_t>(type.shape.elements()) * byte_size(type.dtype) * operand.iterations;
+    work.sources[0].layout = layout_of(type.shape, SplitPlan{});
+  }
   return work;
 }
 
@@ -380,6 +385,7 @@ Shard shard_of(const TileLayout& layout, uint64_t tile) {
 TileCost split_cost_of(const Machine& machine, const TileSplit& work, const TileLayout& layout) {
   TileCost result;
   if (work.shape.elements() == 0) return result;
+  result.parameter_bytes = work.parameter_bytes;
   const Accountant account(machine);
   const MatrixExtents extents = matrix_extents(work.shape);
   Traffic busiest;
@@ -394,15 +400,11 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
       const TileSplit::Source& source = work.sources[s];
       Arrival from;
       if (source.kind == TileSplit::Operand::moved) {
-        // Where its elements are is not followed: all of them come from elsewhere, in as many pieces as the source's parts allow.
+        // Where its elements are is not followed: all of them come from elsewhere, row by row.
         from.remote = shard.elements();
-        if (source.layout.kind == TileLayout::Kind::constant) std::swap(from.remote, from.local);
         const uint64_t sources = source.layout.kind == TileLayout::Kind::tiles ? source.layout.parts() : 1;
-        if (from.remote > 0) {
-          from.pieces = std::min<int64_t>(
-              static_cast<int64_t>(std::max<uint64_t>(1, (sources + layout.parts() - 1) / layout.parts())),
-              from.remote);
-        }
+        const auto pieces = static_cast<int64_t>((sources + layout.parts() - 1) / layout.parts());
+        from.pieces = std::min(pieces * shard.batch.size() * shard.rows.size(), from.remote);
         if (layout.parts() == 1 && source.layout.kind == TileLayout::Kind::tiles && sources == 1) {
           from = {0, shard.elements(), 0};
         }

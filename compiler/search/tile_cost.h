@@ -57,7 +57,8 @@ struct TileSplit {
   Shape shape;
   int64_t result_bytes = 4;
   int64_t expression_nodes = 0;
-  bool copies = false;  // no kernel runs: pieces go to their places
+  bool copies = false;           // no kernel runs: pieces go to their places
+  uint64_t parameter_bytes = 0;  // of a constant that is moved
   std::vector<Source> sources;
 };
 TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileLayout> operands);

@@ -55,8 +55,7 @@ TileLayout layout_of(const Shape& shape, const SplitPlan& plan) {
   layout.part_m = layout.m;
   layout.part_n = layout.n;
   if (static_cast<int>(plan.axis) + 1 < shape.rank()) {
-    const int64_t extent = std::max<int64_t>(shape[static_cast<int>(plan.axis)], 1);
-    layout.part_m = part_of(extent, plan.parts) * std::max<int64_t>(layout.m / extent, 1);
+    layout.part_m = part_of(layout.m, plan.parts);
     layout.grid_m = plan.parts;
   } else {
     layout.part_n = part_of(layout.n, plan.parts);

@@ -25,7 +25,7 @@ struct Live {
   ValueId root;           // the value in whose shards it lies
   uint32_t last_use = 0;  // index of an operation
   uint64_t bytes =
-      0;  // of its shard on the busiest tile; 0 for views, and for what is written to a carried value's place
+      0;  // of its shard on the busiest tile; 0 for views, and for what is written to a place around the Repeat
   TileLayout layout;
 };
 
@@ -55,6 +55,15 @@ TileLayout constant_layout(uint64_t iterations = 1) {
   layout.kind = TileLayout::Kind::constant;
   layout.iterations = iterations;
   return layout;
+}
+
+// All iterations' values, each where `layout` has one.
+TileLayout iterated(const TileLayout& layout, int64_t count) {
+  if (layout.kind != TileLayout::Kind::tiles) return layout;
+  TileLayout result = layout;
+  result.batch = layout.batch * count;
+  result.part_batch = layout.part_batch * count;
+  return result;
 }
 
 using RequiredLayouts = std::vector<std::optional<TileLayout>>;
@@ -97,9 +106,13 @@ std::vector<TileRegionChoice> finalists_of(std::vector<TileRegionChoice> all, si
 
 class TileRegionSearch {
  public:
-  // The first `carried` outputs stay on tiles, the others leave them.
-  TileRegionSearch(TileContext& context, const Graph& graph, uint32_t carried, int depth)
-      : context_(context), graph_(graph), carried_(carried), depth_(depth), cache_(graph.op_count()) {
+  // At depth 0 outputs leave the tiles; those of a Repeat's body go to places around the Repeat.
+  TileRegionSearch(TileContext& context, const Graph& graph, int depth)
+      : context_(context),
+        graph_(graph),
+        kept_(depth == 0 ? 0 : static_cast<uint32_t>(graph.outputs().size())),
+        depth_(depth),
+        cache_(graph.op_count()) {
     find_uses();
     find_writers();
   }
@@ -113,7 +126,7 @@ class TileRegionSearch {
       if (std::holds_alternative<Constant>(op.attributes)) fixed_[graph_.result(op)] = constant_layout();
     }
     required_ = required;
-    required_.resize(carried_);
+    required_.resize(kept_);
     nodes_.clear();
     std::vector<State> states(1);
     for (size_t i = 0; i < graph_.op_count(); ++i) {
@@ -148,11 +161,11 @@ class TileRegionSearch {
     }
   }
 
-  // Which carried output each value's producer writes, and which outputs are written so.
+  // Which kept output each value's producer writes, and which outputs are written so.
   void find_writers() {
     writes_ = Table<ValueId, uint32_t>(graph_.value_count(), UINT32_MAX);
     written_.assign(graph_.outputs().size(), false);
-    for (uint32_t output = 0; output < carried_; ++output) {
+    for (uint32_t output = 0; output < kept_; ++output) {
       ValueId value = graph_.operands(graph_.op(graph_.outputs()[output]))[0];
       while (is_tile_view(graph_, graph_.op(graph_.value(value).producer))) {
         value = graph_.operands(graph_.op(graph_.value(value).producer))[0];
@@ -184,7 +197,7 @@ class TileRegionSearch {
     const Op& op = graph_.op(OpId(i));
     const bool output = std::holds_alternative<Output>(op.attributes);
     std::optional<TileLayout> required;
-    if (output && output_index(i) < carried_) {
+    if (output && output_index(i) < kept_) {
       required = required_[output_index(i)];
     } else if (op.results.count == 1 && writes_[graph_.result(op)] != UINT32_MAX) {
       required = required_[writes_[graph_.result(op)]];
@@ -219,7 +232,7 @@ class TileRegionSearch {
     std::vector<TileChoice> choices(1);
     TileChoice& choice = choices[0];
     choice.plan = NoPlan{};
-    if (output < carried_) {
+    if (output < kept_) {
       if (!written_[output]) return tile_output_choices(context_, type, source, required);
       choice.layout = source;
       return choices;
@@ -237,8 +250,7 @@ class TileRegionSearch {
     for (const auto& [body, search] : bodies_) {
       if (body == repeat.body.get()) return *search;
     }
-    bodies_.emplace_back(repeat.body.get(),
-                         std::make_unique<TileRegionSearch>(context_, *repeat.body, repeat.carried, depth_ + 1));
+    bodies_.emplace_back(repeat.body.get(), std::make_unique<TileRegionSearch>(context_, *repeat.body, depth_ + 1));
     return *bodies_.back().second;
   }
 
@@ -258,10 +270,19 @@ class TileRegionSearch {
       const uint64_t count = static_cast<uint64_t>(std::max<int64_t>(repeat.count, 1));
       if (inputs[i].kind == TileLayout::Kind::constant) {
         inputs[i].iterations = std::min<uint64_t>(inputs[i].iterations * count, uint64_t{1} << 40);
-      } else if (inputs[i].kind == TileLayout::Kind::tiles) {
-        // Slices are read by their number: from one place, outside of the tiles.
-        around.cost.add(tile_output_cost(context_.machine, graph_.type(graph_.operands(op)[i]), inputs[i]).cost);
-        inputs[i] = TileLayout();
+      } else if (repeat.count > 0) {
+        // Each tile takes its share of all iterations' rows beforehand.
+        const Type& all = graph_.type(graph_.operands(op)[i]);
+        const Graph& body = *repeat.body;
+        const Type& slice = body.type(body.result(body.op(body.inputs()[i])));
+        const int64_t rows = std::max<int64_t>(matrix_extents(slice.shape).rows, 1);
+        const auto parts = static_cast<uint32_t>(std::min<int64_t>(rows, context_.machine.tiles));
+        const Shape matrix{rows, matrix_extents(slice.shape).columns};
+        const TileLayout shares = layout_of(matrix, SplitPlan{0, parts});
+        const TileCost cost = tile_copy_cost(context_.machine, all, inputs[i], iterated(shares, repeat.count));
+        around.cost.add(cost.cost);
+        around.working_bytes += cost.result_bytes;
+        inputs[i] = shares;
       }
     }
     TileRegionSearch& search = search_of(repeat);
@@ -321,8 +342,14 @@ class TileRegionSearch {
       choice.result_bytes[c] = 2 * initial.result_bytes;  // two halves
       choice.cost.result_bytes += choice.result_bytes[c];
     }
+    for (uint32_t c = repeat.carried; c < op.results.count; ++c) {
+      const Type& type = graph_.type(graph_.result(op, c));
+      choice.results[c] = iterated(body->outputs[c], repeat.count);
+      choice.result_bytes[c] = static_cast<uint64_t>(choice.results[c].shard_elements()) * byte_size(type.dtype);
+      choice.cost.result_bytes += choice.result_bytes[c];
+    }
     choice.cost.cost.add(body->cost, static_cast<double>(repeat.count));
-    choice.cost.working_bytes = choice.cost.result_bytes + body->working_bytes;
+    choice.cost.working_bytes += choice.cost.result_bytes + body->working_bytes;
     choice.cost.parameter_bytes += body->parameter_bytes;
     return choice;
   }
@@ -358,7 +385,7 @@ class TileRegionSearch {
     uint64_t working = choice.cost.working_bytes;
     if (std::holds_alternative<Output>(op.attributes)) {
       result.outputs.push_back(choice.layout);
-      if (output_index(i) < carried_) working = 0;  // the carried value's halves are counted around the Repeat
+      if (output_index(i) < kept_) working = 0;  // its place is counted around the Repeat
     }
     for (uint32_t j = 0; j < op.results.count; ++j) {
       const ValueId value = graph_.result(op, j);
@@ -439,7 +466,7 @@ class TileRegionSearch {
       if (output && choice.cost.cost.cycles == 0) continue;  // written in place
       ExplanationLine line{depth_, describe(graph_, i), describe(choice.plan), choice.cost.cost};
       if (output) {
-        line.decision = output_index(i) < carried_ ? "copy, " + describe(OpPlan(choice.output)) : "leaves the tiles";
+        line.decision = output_index(i) < kept_ ? "copy, " + describe(OpPlan(choice.output)) : "leaves the tiles";
       }
       if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan)) {
         result.grids += fmt::format("{}x{}x{}x{} ", matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k);
@@ -462,16 +489,16 @@ class TileRegionSearch {
 
   TileContext& context_;
   const Graph& graph_;
-  const uint32_t carried_;
+  const uint32_t kept_;  // outputs that stay on tiles: the first
   const int depth_;
   std::vector<std::deque<CacheEntry>> cache_;  // for each operation; entries keep their place
   Table<ValueId, uint32_t> last_use_;
-  Table<ValueId, uint32_t> writes_;  // the carried output that the value's producer writes
+  Table<ValueId, uint32_t> writes_;  // the kept output that the value's producer writes
   std::vector<bool> written_;        // by output
   std::vector<std::pair<const Graph*, std::unique_ptr<TileRegionSearch>>> bodies_;  // in the order of first use
   // Of the current run:
   Table<ValueId, TileLayout> fixed_;  // of inputs and constants
-  RequiredLayouts required_;          // by carried output
+  RequiredLayouts required_;          // by kept output
   std::vector<Node> nodes_;
 };
 
@@ -481,7 +508,7 @@ Result<SearchResult> search_tiles(const Graph& graph, const Machine& machine, co
                                   ThreadPool& pool) {
   TileContext context{machine, options, pool};
   const std::vector<TileLayout> inputs(graph.inputs().size());
-  LOW_TRY(std::vector<TileRegionChoice> regions, TileRegionSearch(context, graph, 0, 0).run(inputs, {}));
+  LOW_TRY(std::vector<TileRegionChoice> regions, TileRegionSearch(context, graph, 0).run(inputs, {}));
   SearchResult result;
   result.candidates = context.candidates;
   const std::string graph_digest = digest(graph);

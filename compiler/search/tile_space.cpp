@@ -69,12 +69,17 @@ std::vector<int64_t> tile_panels(int64_t depth) {
   return result;
 }
 
+int64_t tile_split_extent(const Shape& shape, uint32_t axis) {
+  const MatrixExtents extents = matrix_extents(shape);
+  return static_cast<int>(axis) + 1 < shape.rank() ? extents.rows : extents.columns;
+}
+
 std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& shape, int64_t limit) {
   if (shape.rank() == 0 || shape.elements() == 0) return {SplitPlan{}};
   std::vector<SplitPlan> result;
   for (const int axis : {0, shape.rank() - 1}) {
     if (axis == 0 && !result.empty()) break;  // rank 1
-    std::vector<uint32_t> parts = splits(shape[axis], machine.tiles);
+    std::vector<uint32_t> parts = splits(tile_split_extent(shape, static_cast<uint32_t>(axis)), machine.tiles);
     std::ranges::reverse(parts);
     for (const uint32_t part : parts) {
       if (part == 1 && axis > 0) continue;  // the same as one part along axis 0

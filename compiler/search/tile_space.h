@@ -12,7 +12,8 @@
 
 namespace low {
 
-// Constants of at most this many elements are given to each tile that wants them; of larger ones each tile holds a share.
+// Rectangles of constants of at most this many elements are given to each tile that wants them; of a matmul's larger ones b each tile holds
+// a share.
 inline constexpr int64_t max_replicated_elements = 8192;
 
 // Grids that use many tiles first; parts over k as well. At most `limit` candidates; block_k is the whole depth of a part (tile_panels has
@@ -23,6 +24,9 @@ std::vector<int64_t> tile_panels(int64_t depth);
 
 // Along axis 0 and along the last axis. At most `limit`; {axis 0, parts 1} alone for rank 0 and for nothing.
 std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& shape, int64_t limit);
+
+// What a cut along this axis divides: the matrix's rows or its columns.
+int64_t tile_split_extent(const Shape& shape, uint32_t axis);
 
 // A reshape that keeps the last extent: its result lies where its operand does.
 bool is_tile_view(const Graph& graph, const Op& op);
