@@ -210,6 +210,30 @@ TEST(Cost, PaddingIsCounted) {
   EXPECT_EQ(matmul_cost(host(), work, {.block_m = 8, .block_n = 64, .block_k = 64}).items.padding, 0);
 }
 
+// 6 x 32 with k = 100 in three sums of 34, 34 and 32; on four tiles the reduction has two rows a tile.
+TEST(Cost, PartialSumsByHand) {
+  Machine machine = host();
+  machine.tiles = 4;
+  machine.block_m_step = machine.block_n_step = 1;
+  machine.packed_gemm = false;
+  machine.device_bytes_per_cycle = 1e9;
+  MatmulWork work;
+  work.shape = {1, 6, 32, 100};
+  work.result_bytes = 2;
+  work.expression_nodes = 7;
+  work.extras = {{false, true, true, 4}};
+  const MatmulPlan plan{.grid_k = 3, .block_m = 6, .block_n = 32, .block_k = 34};
+  const CostSum sum = matmul_cost(machine, work, plan);
+  const double products = 2.0 * 6 * 32 * 34 / matmul_rate(machine, DType::f32, DType::f32);
+  const double additions = 2.0 * 32 * (3 + 2 + 7) / machine.vector_flop_per_cycle;
+  EXPECT_DOUBLE_EQ(sum.items.compute, products + additions);
+  const double read = 6 * 34 * 4 + 34 * 32 * 4 + 6 * 32 * 4;
+  const double read_again = 2 * 32 * 4 * 3 + 2 * 32 * 4 + 2 * 32 * 2;
+  EXPECT_DOUBLE_EQ(sum.items.memory, (read + read_again) / machine.across_bytes_per_cycle);
+  EXPECT_DOUBLE_EQ(sum.items.launch, 2 * (machine.launch_cycles + machine.command_cycles));
+  EXPECT_EQ(partial_sum_bytes(work, plan), 3u * 6 * 32 * 4);
+}
+
 TEST(Cost, SplitsByHand) {
   Machine machine;
   machine.vector_flop_per_cycle = 1;

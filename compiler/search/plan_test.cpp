@@ -231,7 +231,12 @@ TEST(PlanVerify, Table) {
       {[&](Plan& p) { matmul(p).grid_n = 0; }, "a grid of 0 along n"},
       {[&](Plan& p) { matmul(p).grid_batch = 2; }, "a grid of 2 along batch of extent 1"},
       {[&](Plan& p) { matmul(p).grid_n = 5; }, "20 or more parts on 16 tiles"},
-      {[&](Plan& p) { matmul(p).grid_k = 2; }, "no partial sums"},
+      {[&](Plan& p) { matmul(p).grid_k = 7; }, "a grid of 7 along k of extent 6"},
+      {[&](Plan& p) {
+         matmul(p).grid_m = matmul(p).grid_n = 1;
+         matmul(p).grid_k = 4;
+       },
+       "4 partial sums over 6, one of which is empty"},
       {[&](Plan& p) { matmul(p).b = Delivery::gather; }, "a gathered operand"},
       {[&](Plan& p) { matmul(p).block_m = 0; }, "a block of 0 x 3"},
       {[&](Plan& p) { matmul(p).block_n = 1025; }, "a block of 1 x 1025"},
@@ -250,6 +255,9 @@ TEST(PlanVerify, Table) {
     EXPECT_EQ(result.error().kind, ErrorKind::invalid);
     EXPECT_THAT(result.error().message, HasSubstr(c.message));
   }
+  Plan sums = good;
+  matmul(sums).grid_k = 2;
+  EXPECT_TRUE(verify(sums, graph, host));
   // With the transpose copied, the reshape may be a view.
   Plan copied = good;
   copied.region.ops[2] = MovementPlan{true, {0, 4}};

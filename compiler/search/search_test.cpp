@@ -200,6 +200,18 @@ TEST(Search, LargeEqualPartsOnTheHost) {
   EXPECT_GE(plan.block_m * plan.block_n, 256 * 256);
 }
 
+// One row and few columns: more tiles than parts, if k is not cut.
+TEST(Search, SplitsDeepProductsOverK) {
+  const Graph graph = test::matmul_graph(1, 16, 32768);
+  const Finalist best = found(graph, host()).finalists[0];
+  const auto& plan = std::get<MatmulPlan>(best.plan.region.ops[2]);
+  EXPECT_GT(plan.grid_k, 4u);
+  EXPECT_EQ(best.peak_bytes, uint64_t{plan.grid_k} * 16 * 4);  // the partial sums
+  // Two supersteps: what is long is shorter, what is short is not worth it.
+  EXPECT_EQ(std::get<MatmulPlan>(found(test::matmul_graph(1, 16, 64), host()).finalists[0].plan.region.ops[2]).grid_k,
+            1u);
+}
+
 TEST(Search, OutputsThatNobodyWritesAreCopied) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {64, 100}});

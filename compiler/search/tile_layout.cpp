@@ -16,7 +16,7 @@ Interval intersection(Interval a, Interval b) { return {std::max(a.begin, b.begi
 
 // Which of a matrix's row pieces (parts, cut into shares) a row lies in.
 int64_t row_piece(const TileLayout& layout, int64_t row) {
-  return row / layout.part_m * layout.shares + row % layout.part_m / layout.share;
+  return row / layout.part_m * ceil_div(layout.part_m, layout.share) + row % layout.part_m / layout.share;
 }
 
 }  // namespace
