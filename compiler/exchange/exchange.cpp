@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "compiler/exchange/pulls.h"
+#include "compiler/exchange/tile_traffic.h"
 #include "compiler/low/builder.h"
 
 namespace low {
@@ -60,13 +61,6 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
             "exchange: the graph has {} tiles and {} allocations, machine {} {} tiles, the placement {} allocations",
             graph.tiles(), graph.allocations().size(), machine.name, machine.tiles, placement.locations.size()));
   }
-  if (!machine.global_memory) {
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format(
-            "exchange: machine {} has no global memory, and exchanges between tile memories are not scheduled yet",
-            machine.name));
-  }
   Schedule schedule;
   Interner<DescriptorId, CopyDescriptor> descriptors;
   for (const Superstep& superstep : graph.supersteps()) {
@@ -95,7 +89,13 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
       }
       step.tile_begin.push_back(static_cast<uint32_t>(schedule.commands.size()));
     }
-    summarize(machine, traffic, step);
+    if (machine.global_memory) {
+      summarize(machine, traffic, step);
+    } else {
+      const TileTraffic between = tile_traffic(graph, machine, superstep, pulls);
+      step.cycles = between.cycles();
+      step.lower_bound_cycles = between.lower_bound_cycles();
+    }
     schedule.supersteps.push_back(std::move(step));
   }
   schedule.descriptors = std::move(descriptors).take();

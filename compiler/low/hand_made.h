@@ -163,4 +163,56 @@ inline Result<TileGraph> ping_pong_graph(int64_t count) {
   return make.finish();
 }
 
+// Four tiles without global memory. Tile t has two elements h[t] of x; `count` times in turns of two halves: h[t] = h[(t + 1) % 4] + w[t][i],
+// where everybody is sent all of h. w[t][i] is (10 t + i, 100 t + i). Then y = h.
+inline Result<TileGraph> islands_graph(int64_t count) {
+  constexpr uint32_t tiles = 4;
+  Maker make(tiles, "islands");
+  const AllocationId x = make.input("x", DType::f32, {8});
+  const AllocationId y = make.output("y", DType::f32, {8});
+  std::vector<AllocationId> halves, gathered, weights;
+  for (uint32_t t = 0; t < tiles; ++t) {
+    halves.push_back(make.allocation(DType::f32, {2, 2}, Role::intermediate, TileId(t)));
+    gathered.push_back(make.allocation(DType::f32, {8}, Role::intermediate, TileId(t)));
+    Tensor w(DType::f32, {count, 2});
+    for (int64_t i = 0; i < count; ++i) {
+      w.set_value(2 * i, 10.0 * t + static_cast<double>(i));
+      w.set_value(2 * i + 1, 100.0 * t + static_cast<double>(i));
+    }
+    const uint32_t binding = make.builder.constant(std::make_shared<const Tensor>(std::move(w)));
+    weights.push_back(make.builder.allocation(
+        {make.builder.type(dense_type(DType::f32, {count, 2})), TileId(t), Role::parameter, binding, AllocationId()}));
+  }
+  make.builder.begin_region();
+  make.builder.begin_superstep();
+  for (uint32_t t = 0; t < tiles; ++t) {
+    make.builder.exchange(make.line(x, 2 * t, 2), std::vector{make.line(halves[t], 0, 2)});
+  }
+  make.builder.end_superstep();
+  make.builder.begin_region();
+  make.builder.begin_superstep();
+  const Term current{0, 2, 2}, next{0, 2, -2};
+  for (uint32_t t = 0; t < tiles; ++t) {
+    std::vector<View> others;
+    for (uint32_t to = 0; to < tiles; ++to) {
+      if (to != t) others.push_back(make.line(gathered[to], 2 * t, 2));
+    }
+    make.builder.exchange(make.line(halves[t], 0, 2, {current}), others);
+    make.copy(t, halves[t], 0, gathered[t], 2 * t, 2, {current});
+    make.run(t, make.binary(2),
+             {make.line(gathered[t], 2 * ((t + 1) % tiles), 2),
+              make.line(weights[t], 0, 2, {{0, static_cast<uint32_t>(count), 2}}), make.line(halves[t], 2, 2, {next})});
+  }
+  make.builder.end_superstep();
+  const RegionId body = make.builder.end_region();
+  make.builder.repeat(0, static_cast<uint64_t>(count), body);
+  make.builder.begin_superstep();
+  for (uint32_t t = 0; t < tiles; ++t) {
+    make.builder.exchange(make.line(halves[t], count % 2 * 2, 2), std::vector{make.line(y, 2 * t, 2)});
+  }
+  make.builder.end_superstep();
+  make.builder.end_region();
+  return make.finish();
+}
+
 }  // namespace low::hand_made

@@ -106,11 +106,6 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
       tiles[allocation.home.index].push_back(block);
       continue;
     }
-    if (!machine.global_memory) {
-      return fail(ErrorKind::unsupported,
-                  fmt::format("placement: allocation {} needs {} bytes of global memory, which machine {} has not", i,
-                              block.bytes, machine.name));
-    }
     if (allocation.role != Role::parameter) {
       arena.push_back(block);
       continue;
@@ -135,14 +130,15 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
                     placement.arena_bytes + placement.parameter_bytes, placement.parameter_bytes, machine.name,
                     machine.global_memory_bytes));
   }
-  for (size_t tile = 0; tile < tiles.size(); ++tile) {
-    placement.tile_bytes.push_back(pack(tiles[tile]));
-    for (const Block& block : tiles[tile]) placement.locations[block.root].offset = block.offset;
-    if (placement.tile_bytes.back() > machine.tile_memory_bytes) {
-      return fail(ErrorKind::unsupported,
-                  fmt::format("placement: the program needs {} bytes on tile {}, a tile of machine {} has {}",
-                              placement.tile_bytes.back(), tile, machine.name, machine.tile_memory_bytes));
-    }
+  for (std::vector<Block>& blocks : tiles) {
+    placement.tile_bytes.push_back(pack(blocks));
+    for (const Block& block : blocks) placement.locations[block.root].offset = block.offset;
+  }
+  if (const auto most = std::ranges::max_element(placement.tile_bytes);
+      most != placement.tile_bytes.end() && *most > machine.tile_memory_bytes) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("placement: the program needs {} bytes on tile {}, a tile of machine {} has {}", *most,
+                            most - placement.tile_bytes.begin(), machine.name, machine.tile_memory_bytes));
   }
   for (size_t i = 0; i < count; ++i) placement.locations[AllocationId(i)] = placement.locations[roots[AllocationId(i)]];
   return placement;

@@ -6,6 +6,9 @@
 // and that also lives outside of it, or is read in an iteration before it is written in the same iteration (carried), lives during
 // the whole Repeat. Inputs live from the start, outputs to the end. Aliases share one lifetime: the union. Parameters have a
 // memory of their own.
+//
+// Without global memory what has no home lies outside of the tiles (the model's inputs and outputs), in an arena whose size nothing
+// bounds; each tile's memory is packed in the same way, parameters included.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +21,8 @@
 namespace low {
 
 enum class Memory : uint8_t {
-  arena,       // global memory: inputs, outputs, intermediates
-  parameters,  // global memory: constants
+  arena,       // global memory (or outside of the tiles): inputs, outputs, intermediates
+  parameters,  // likewise: constants
   tile,        // the memory of the allocation's home
 };
 

@@ -156,6 +156,27 @@ TEST(Placement, TileMemories) {
               HasSubstr("needs 192 bytes on tile 2, a tile of machine test has 191"));
 }
 
+// The model's inputs and outputs lie outside; the tile that needs most is named.
+TEST(Placement, OutsideOfTheTiles) {
+  const Result<TileGraph> graph = hand_made::islands_graph(3);
+  ASSERT_TRUE(graph) << graph.error().message;
+  Machine machine = test_machine(4);
+  machine.name = "islands";
+  machine.global_memory = false;
+  machine.global_memory_bytes = 0;
+  machine.alignment_bytes = 8;
+  machine.tile_memory_bytes = 72;  // two halves of 8 bytes, 32 gathered, 24 of constants
+  const Result<Placement> placement = place(*graph, machine);
+  ASSERT_TRUE(placement) << placement.error().message;
+  EXPECT_EQ(placement->tile_bytes, (std::vector<uint64_t>(4, 72)));
+  EXPECT_EQ(placement->arena_bytes, 32U);  // x is gone when y comes
+  machine.tile_memory_bytes = 71;
+  const Result<Placement> small = place(*graph, machine);
+  ASSERT_FALSE(small);
+  EXPECT_EQ(small.error().kind, ErrorKind::unsupported);
+  EXPECT_EQ(small.error().message, "placement: the program needs 72 bytes on tile 0, a tile of machine islands has 71");
+}
+
 // Allocations with given lifetimes and sizes (in multiples of 64 bytes): written at the first position, read at the last.
 struct Wish {
   Lifetime lifetime;

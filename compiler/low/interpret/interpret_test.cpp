@@ -27,10 +27,21 @@ Machine test_machine(uint32_t tiles) {
   return machine;
 }
 
+// Tiles with memories of their own.
+Machine islands(uint32_t tiles) {
+  Machine machine = test_machine(tiles);
+  machine.name = "islands";
+  machine.global_memory = false;
+  machine.global_memory_bytes = 0;
+  machine.tile_memory_bytes = 1 << 20;
+  machine.alignment_bytes = 8;
+  return machine;
+}
+
 // Placed and scheduled; `change` may break either.
 Result<std::vector<Tensor>> interpret_placed(const TileGraph& graph, const std::vector<Tensor>& inputs,
                                              const std::function<void(Placement&, Schedule&)>& change = {}) {
-  const Machine machine = test_machine(graph.tiles());
+  const Machine machine = graph.machine() == "islands" ? islands(graph.tiles()) : test_machine(graph.tiles());
   LOW_TRY(Placement placement, place(graph, machine));
   LOW_TRY(Schedule schedule, schedule_exchange(graph, placement, machine));
   if (change) change(placement, schedule);
@@ -71,6 +82,45 @@ TEST(Interpret, PingPongInARepeat) {
       EXPECT_EQ(values[1][static_cast<size_t>(3 * i + 2)], 3 + 100 * running) << count << " " << i;
     }
   }
+}
+
+TEST(Interpret, TileMemories) {
+  for (const int64_t count : {1, 2, 3, 8}) {
+    std::vector<double> h{1, 2, 3, 4, 5, 6, 7, 8};
+    const auto values = results(hand_made::islands_graph(count), {f32_tensor({8}, h)});
+    ASSERT_EQ(values.size(), 1U) << count;
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<double> next(8);
+      for (size_t t = 0; t < 4; ++t) {
+        next[2 * t] = h[2 * ((t + 1) % 4)] + 10.0 * static_cast<double>(t) + static_cast<double>(i);
+        next[2 * t + 1] = h[2 * ((t + 1) % 4) + 1] + 100.0 * static_cast<double>(t) + static_cast<double>(i);
+      }
+      h = next;
+    }
+    EXPECT_THAT(values[0], testing::ElementsAreArray(h)) << count;
+  }
+}
+
+// Tile 2 keeps what it gathers where its halves are: those are gone when others ask for them.
+TEST(Interpret, WrongPlacesInTileMemories) {
+  const Result<TileGraph> graph = hand_made::islands_graph(3);
+  ASSERT_TRUE(graph) << graph.error().message;
+  const std::vector<Tensor> inputs{f32_tensor({8}, {1, 2, 3, 4, 5, 6, 7, 8})};
+  AllocationId halves, gathered;
+  for (size_t i = 0; i < graph->allocations().size(); ++i) {
+    const Allocation& allocation = graph->allocation(AllocationId(i));
+    if (allocation.home != TileId(2) || allocation.role != Role::intermediate) continue;
+    (graph->storage_elements(AllocationId(i)) == 4 ? halves : gathered) = AllocationId(i);
+  }
+  const auto overlap = [&](Placement& placement, Schedule&) {
+    placement.locations[gathered].offset = placement.locations[halves].offset;
+  };
+  const Result<std::vector<Tensor>> result = interpret_placed(*graph, inputs, overlap);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ErrorKind::internal);
+  // A placement on another tile's memory, or outside.
+  const auto outside = [&](Placement& placement, Schedule&) { placement.locations[gathered].memory = Memory::arena; };
+  EXPECT_THAT(interpret_placed(*graph, inputs, outside).error().message, HasSubstr("does not lie on its home, tile 2"));
 }
 
 TEST(Interpret, Gemm) {
