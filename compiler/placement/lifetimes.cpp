@@ -41,30 +41,73 @@ bool for_each_segment(const ByteBox& box, Function&& function) {
   }
 }
 
-// Whether the uses of one iteration, in program order, read something that none of them wrote before.
-bool reads_before_writing(std::span<const StorageUse> uses, uint64_t bytes) {
-  if (std::ranges::any_of(uses, &StorageUse::terms)) return true;
-  std::vector<uint8_t> written(bytes);
-  uint64_t count = 0;
+// Bytes that are written, as sorted runs apart from one another: for storages that are used in few pieces.
+class WrittenRuns {
+ public:
+  void write(int64_t begin, int64_t length) {
+    int64_t end = begin + length;
+    const auto first = std::ranges::lower_bound(runs_, begin, {}, &Run::end);  // the first to reach `begin`
+    auto last = first;
+    for (; last != runs_.end() && last->begin <= end; ++last) {
+      begin = std::min(begin, last->begin);
+      end = std::max(end, last->end);
+    }
+    runs_.insert(runs_.erase(first, last), {begin, end});
+  }
+  bool covers(int64_t begin, int64_t length) const {
+    const auto run = std::ranges::lower_bound(runs_, begin + length, {}, &Run::end);
+    return run != runs_.end() && run->begin <= begin;
+  }
+
+ private:
+  struct Run {
+    int64_t begin, end;
+  };
+  std::vector<Run> runs_;
+};
+
+// The same, one by one.
+class WrittenBytes {
+ public:
+  explicit WrittenBytes(uint64_t bytes) : written_(bytes) {}
+  void write(int64_t begin, int64_t length) { std::memset(written_.data() + begin, 1, static_cast<size_t>(length)); }
+  bool covers(int64_t begin, int64_t length) const {
+    return std::memchr(written_.data() + begin, 0, static_cast<size_t>(length)) == nullptr;
+  }
+
+ private:
+  std::vector<uint8_t> written_;
+};
+
+template <typename Written>
+bool reads_before_writing(std::span<const StorageUse> uses, Written written) {
   for (const StorageUse& use : uses) {
-    if (use.write) {
-      for_each_segment(use.box, [&](int64_t begin, int64_t length) {
-        const std::span<uint8_t> segment =
-            std::span(written).subspan(static_cast<size_t>(begin), static_cast<size_t>(length));
-        count += static_cast<uint64_t>(std::count(segment.begin(), segment.end(), uint8_t{0}));
-        std::ranges::fill(segment, uint8_t{1});
-        return true;
-      });
-      if (count == bytes) return false;
-      continue;
-    }
-    if (!for_each_segment(use.box, [&](int64_t begin, int64_t length) {
-          return std::memchr(written.data() + begin, 0, static_cast<size_t>(length)) == nullptr;
-        })) {
+    const bool covered = for_each_segment(use.box, [&](int64_t begin, int64_t length) {
+      if (!use.write) return written.covers(begin, length);
+      written.write(begin, length);
       return true;
-    }
+    });
+    if (!covered) return true;
   }
   return false;
+}
+
+int64_t segment_count(const ByteBox& box) {
+  int64_t count = 1;
+  for (const ByteBox::Axis& axis : box.used()) {
+    if (axis.stride != 1) count *= axis.extent;
+  }
+  return count;
+}
+
+// Whether the uses of one iteration, in program order, read something that none of them wrote before.
+bool reads_before_writing(std::span<const StorageUse> uses, uint64_t bytes) {
+  if (std::ranges::any_of(uses, &StorageUse::terms) || !uses.front().write) return true;
+  constexpr int64_t few_segments = 512;
+  int64_t segments = 0;
+  for (const StorageUse& use : uses) segments += std::min(segment_count(use.box), few_segments);
+  if (segments < few_segments) return reads_before_writing(uses, WrittenRuns());
+  return reads_before_writing(uses, WrittenBytes(bytes));
 }
 
 // Supersteps are numbered in program order, so a region's are consecutive.

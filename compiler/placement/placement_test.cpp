@@ -95,6 +95,59 @@ TEST(Lifetimes, Repeats) {
   EXPECT_EQ(lives[y], (Lifetime{1, 4}));
 }
 
+// Carried, or written anew in each iteration: element by element, for few pieces and for many.
+TEST(Lifetimes, CarriedElementByElement) {
+  const unsigned seed = 17;
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
+  int found = 0;
+  constexpr int rounds = 300;
+  for (int round = 0; round < rounds; ++round) {
+    const bool many = round % 2 == 0;
+    const int64_t unit = many ? 100 : 1;  // pieces of an access
+    const int64_t size = 12 * unit;
+    Maker make(1);
+    const AllocationId constant = make.parameter(Tensor(DType::f32, {size}));
+    const AllocationId sink = make.allocation(DType::f32, {size});
+    const AllocationId a = make.allocation(DType::f32, {2 * size});
+    std::vector<bool> written(static_cast<size_t>(2 * size));
+    bool carried = false;
+    make.builder.begin_region();
+    make.builder.begin_region();
+    superstep(make, [&] { make.copy(0, constant, 0, sink, 0, 1); });
+    for (int64_t use = 0; use < 8; ++use) {
+      const bool write = use < 2 || below(2) == 0;
+      const int64_t stride = many ? 2 : 1;
+      const int64_t begin = below(4) * unit + (many ? below(2) : 0), count = (1 + below(8)) * unit;
+      const View view = make.view(a, {count}, {stride}, begin);
+      superstep(make, [&] {
+        if (write) {
+          make.builder.exchange(make.line(constant, 0, count), std::vector{view});
+        } else {
+          make.builder.exchange(view, std::vector{make.line(sink, 0, count)});
+        }
+      });
+      for (int64_t i = 0; i < count; ++i) {
+        const auto element = static_cast<size_t>(begin + i * stride);
+        if (write) written[element] = true;
+        carried = carried || !written[element];
+      }
+    }
+    superstep(make, [&] { make.copy(0, constant, 0, sink, 0, 1); });
+    const RegionId body = make.builder.end_region();
+    make.builder.repeat(0, 2, body);
+    make.builder.end_region();
+    const Result<TileGraph> graph = make.finish();
+    ASSERT_TRUE(graph) << graph.error().message;
+    const Lifetime lifetime = lifetimes(*graph)[a];
+    EXPECT_EQ(lifetime.first, carried ? 0U : 1U) << round;
+    found += carried;
+  }
+  EXPECT_GT(found, rounds / 5);
+  EXPECT_LT(found, rounds * 4 / 5);
+}
+
 TEST(Placement, AliasesAndParameters) {
   Maker make(1);
   const AllocationId x = make.input("x", DType::f32, {16});
