@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/low/low.h"
 
 namespace low {
@@ -93,10 +95,30 @@ class Accountant {
     }
   }
 
+  // How long all tiles' exchanges take without global memory: each tile receives its pieces one after the other, and sends what several
+  // tiles want once.
+  double exchange_between_tiles(const Superstep& step) const {
+    std::vector<double> received(graph_.tiles()), sent(graph_.tiles());
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      const TileId from = graph_.allocation(exchange.source.allocation).home;
+      const double cycles = static_cast<double>(graph_.geometry(exchange.source).extents.elements()) *
+                            static_cast<double>(byte_size(graph_.type(exchange.source.allocation).dtype)) /
+                            machine_.cluster_bytes_per_cycle;
+      if (from.valid()) sent[from.index] += cycles;
+      for (const View& destination : graph_.destinations(exchange)) {
+        const TileId to = graph_.allocation(destination.allocation).home;
+        if (to.valid()) received[to.index] += cycles + machine_.transfer_cycles;
+        if (!to.valid() && from.valid()) sent[from.index] += machine_.transfer_cycles;
+      }
+    }
+    return std::max(*std::ranges::max_element(received), *std::ranges::max_element(sent));
+  }
+
   Cost superstep(const Superstep& step, uint64_t executions) {
     SuperstepWork work;
     TileId tile;
-    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+    for (uint32_t i = 0; machine_.global_memory && i < step.exchanges.count; ++i) {
       // A pull: the destination's tile copies. Which tile that is matters little here: they spread evenly.
       const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
       for (const View& destination : graph_.destinations(exchange)) {
@@ -125,7 +147,9 @@ class Accountant {
       work.tiles.back() += kernel_cost(machine_, kernel);
       work.bytes += static_cast<double>(kernel.read_bytes) + static_cast<double>(kernel.written_bytes);
     }
-    return superstep_cost(machine_, work);
+    Cost cost = superstep_cost(machine_, work);
+    if (!machine_.global_memory) cost.exchange += exchange_between_tiles(step);
+    return cost;
   }
 
   const TileGraph& graph_;
