@@ -78,6 +78,61 @@ struct Slice {
 struct Expand {  // broadcasts to the result's shape
   bool operator==(const Expand&) const = default;
 };
+// (values…) -> (value): one after another along `axis`. At least one operand; all agree on the other axes.
+struct Concat {
+  int axis = 0;
+  bool operator==(const Concat&) const = default;
+};
+// (value[, fill]) -> (value): `before` new elements in front of each axis, as many behind as the result's shape says.
+// `constant`: the scalar operand `fill` (of the value's dtype); `edge`: the nearest element; `reflect`: mirrored without repeating the
+// edge; `wrap`: periodic. Nothing is negative (cutting is a slice); reflect and wrap read an index modulo their period.
+struct Pad {
+  enum class Mode : uint8_t { constant, edge, reflect, wrap } mode = Mode::constant;
+  Shape before;
+  bool operator==(const Pad&) const = default;
+};
+// (data, indices) -> (value). Indices are i32 or i64; a negative one counts from the end; one out of range is clamped to the axis, so that
+// no input makes a program read elsewhere (ONNX leaves it undefined; the frontend refuses constant ones).
+//  `axis`: indices [i…] replace axis `axis` of data: result [data before axis…, i…, data behind axis…] (ONNX Gather)
+//  `elements`: indices and result have one shape; result[i…] = data[i… with i[axis] = indices[i…]] (GatherElements)
+//  `nd`: indices [batch…, i…, depth]; the last axis is an index into the data's axes batch … batch + depth (GatherND)
+struct Gather {
+  enum class Mode : uint8_t { axis, elements, nd } mode = Mode::axis;
+  int axis = 0;        // axis, elements
+  int batch_axes = 0;  // nd
+  bool operator==(const Gather&) const = default;
+};
+// (value, extras…) -> (value): reduces `axes`, which stay with extent 1. The map is applied to each element before (an expression of one input),
+// then elements are combined in `accumulate` (f32 for floats up to 32 bits, f64 for f64, the integer itself; i64 sums nothing else), then the
+// epilogue maps (accumulator, extras…) to the result's element as in Matmul. An empty reduction gives the identity: 0 for sum, 1 for product,
+// -infinity or the lowest integer for max, the opposite for min. `index_max` / `index_min` give the i64 index of the extreme element
+// (along one axis; the first, or the last with `last`), and NaN counts as extreme.
+struct Reduce {
+  enum class Kind : uint8_t { sum, product, max, min, index_max, index_min } kind = Kind::sum;
+  Shape axes;  // ascending
+  DType accumulate = DType::f32;
+  bool last = false;
+  std::optional<Expr> map;
+  std::optional<Expr> epilogue;
+  bool operator==(const Reduce&) const = default;
+};
+// (value) -> (value): running sum along `axis`; `exclusive` leaves the element itself out; `reverse` runs from the end.
+struct Cumulative {
+  int axis = 0;
+  bool exclusive = false, reverse = false;
+  bool operator==(const Cumulative&) const = default;
+};
+// (value, extras…) -> (value): normalizes groups of elements: all that differ only in `axes`. Computed in f32 (f64 for f64), in two passes:
+//  softmax: exp(x - max) / sum(exp(x - max));  log_softmax: x - max - log(sum(exp(x - max)));  a group of -infinities alone gives NaN, as ONNX
+//  layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon);  rms_norm: x / sqrt(mean(x^2) + epsilon)
+// The epilogue maps (normalized, extras…) to the result's element as in Matmul (scale and bias are extras).
+struct Rowwise {
+  enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm } kind = Kind::softmax;
+  Shape axes;  // ascending, not empty
+  double epsilon = 0;
+  std::optional<Expr> epilogue;
+  bool operator==(const Rowwise&) const = default;
+};
 // (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D scale runs
 // along; nothing for a scalar scale. The zero point has the result's dtype (quantize) or the operand's (dequantize).
 struct Quantize {
@@ -111,7 +166,7 @@ struct Repeat {
 };
 
 using Attributes = std::variant<Input, Constant, Output, Pointwise, Matmul, Reshape, Transpose, Slice, Expand, Quantize,
-                                Dequantize, Cast, Repeat>;
+                                Dequantize, Cast, Repeat, Concat, Pad, Gather, Reduce, Cumulative, Rowwise>;
 
 struct Op {
   Attributes attributes;

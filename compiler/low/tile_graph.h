@@ -89,6 +89,12 @@ struct View {
 enum class Family : uint8_t {
   gemm,       // result[m, n] = epilogue(sum over k of a[m, k] * b[k, n], extras…[m, n])
   pointwise,  // result[i…] = expression(operands…[i…])
+  // The iteration space of these three is (outer axes…, inner axes…), the last `inner` axes being reduced, normalized or summed along.
+  reduce,      // result[o…] = epilogue(combined over i… of map(x[o…, i…]), extras…[o…]); see Reduce in graph.h
+  rowwise,     // result[o…, i…] = epilogue(normalized x[o…, i…], extras…[o…, i…]); see Rowwise
+  cumulative,  // result[o…, i] = running sum of x[o…, i]; inner = 1; see Cumulative
+  // Operands data, indices, result. The iteration space is the result's, cut as (before…, i…, behind…) for `axis` and `nd`; see Gather.
+  gather,
 };
 
 // How an operand's storage runs along an axis of the kernel's iteration space.
@@ -113,8 +119,16 @@ struct KernelContract {
   DType accumulate = DType::f32;  // gemm
   int64_t stage_k = 0;            // gemm: depth in which the kernel stages operands; a hint that changes no result
   std::vector<OperandContract> operands;  // gemm: a, b, extras…, result; pointwise: inputs…, result
-  // gemm: input 0 is the accumulator, then the extras. pointwise: the body. Never without nodes.
+  // gemm, reduce: input 0 is the accumulator, then the extras. rowwise: input 0 is the normalized element, then the extras. pointwise:
+  // the body. Never without nodes, but for cumulative and gather, which have none.
   Expr expr;
+  int inner = 0;            // reduce, rowwise, cumulative: number of trailing axes that belong to one reduction
+  uint8_t kind = 0;         // of Reduce::Kind, Rowwise::Kind or Gather::Mode
+  double epsilon = 0;       // rowwise
+  bool last = false;        // reduce: index_max, index_min
+  bool exclusive = false;   // cumulative
+  bool reverse = false;     // cumulative
+  std::optional<Expr> map;  // reduce: applied to each element
   bool operator==(const KernelContract&) const = default;
 };
 
