@@ -117,8 +117,8 @@ struct Reduce {
   Shape axes;  // ascending
   DType accumulate = DType::f32;
   bool last = false;
-  std::optional<Expr> map;
-  std::optional<Expr> epilogue;
+  std::optional<Expr> map = std::nullopt;
+  std::optional<Expr> epilogue = std::nullopt;
   bool operator==(const Reduce&) const = default;
 };
 // (value) -> (value), of one type: running sum along `axis`; `exclusive` leaves the element itself out; `reverse` runs from the end.
@@ -137,7 +137,7 @@ struct Rowwise {
   enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm } kind = Kind::softmax;
   Shape axes;  // ascending, not empty
   double epsilon = 0;
-  std::optional<Expr> epilogue;
+  std::optional<Expr> epilogue = std::nullopt;
   bool operator==(const Rowwise&) const = default;
 };
 // (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D scale runs
