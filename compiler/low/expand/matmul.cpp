@@ -72,13 +72,8 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
   contract.math = attributes.accumulate;
   if (attributes.accumulate == DType::f32)
     matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
-  if (attributes.epilogue) {
-    contract.expr = *attributes.epilogue;
-  } else {
-    ExprBuilder expr(1);
-    const uint16_t accumulator = expr.input(0, attributes.accumulate);
-    contract.expr = std::move(expr).finish(expr.convert(accumulator, graph.type(value).dtype));
-  }
+  contract.expr =
+      attributes.epilogue ? *attributes.epilogue : converted(attributes.accumulate, graph.type(value).dtype);
   contract.operands.resize(matrices.size());
   for (size_t i = 0; i < operands.size(); ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
   contract.operands[result_index].dtype = graph.type(value).dtype;
