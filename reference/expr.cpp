@@ -113,6 +113,14 @@ bool integer_less(DType type, uint64_t a, uint64_t b) {
   return is_signed_integer(type) ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
 }
 
+// One place at a time, over the bits of the type alone.
+uint64_t shift(DType type, uint64_t a, uint64_t count, bool left) {
+  const uint64_t width = 8 * byte_size(type);
+  if (width < 64) a &= (uint64_t{1} << width) - 1;
+  for (uint64_t i = 0; i < count && i < width; ++i) a = left ? a * 2 : a / 2;
+  return a;
+}
+
 uint64_t integer_binary(ExprOp op, DType type, uint64_t a, uint64_t b) {
   switch (op) {
     case ExprOp::add:
@@ -131,6 +139,16 @@ uint64_t integer_binary(ExprOp op, DType type, uint64_t a, uint64_t b) {
       return integer_less(type, a, b) ? a : b;
     case ExprOp::max:
       return integer_less(type, a, b) ? b : a;
+    case ExprOp::bit_and:
+      return a & b;
+    case ExprOp::bit_or:
+      return a | b;
+    case ExprOp::bit_xor:
+      return a ^ b;
+    case ExprOp::shift_left:
+      return shift(type, a, b, true);
+    case ExprOp::shift_right:
+      return shift(type, a, b, false);
     default:
       LOW_CHECK(false);
   }

@@ -7,7 +7,7 @@ namespace low::reference {
 namespace {
 
 // Result element (i, j, …) is operand element base + i * strides[0] + j * strides[1] + ….
-Tensor gather(const Tensor& operand, const Shape& shape, int64_t base, const Strides& strides) {
+Tensor strided(const Tensor& operand, const Shape& shape, int64_t base, const Strides& strides) {
   Tensor result(operand.dtype(), shape);
   const int64_t elements = result.elements();
   Walk walk(shape, {strides}, 0);
@@ -43,7 +43,7 @@ Tensor transpose(const Tensor& operand, const Shape& permutation) {
     shape[axis] = operand.shape()[from];
     strides[axis] = own[from];
   }
-  return gather(operand, shape, 0, strides);
+  return strided(operand, shape, 0, strides);
 }
 
 Tensor slice(const Tensor& operand, const Slice& attributes, const Shape& shape) {
@@ -56,11 +56,62 @@ Tensor slice(const Tensor& operand, const Slice& attributes, const Shape& shape)
     // One element is never stepped from, and its step may be of any size.
     strides[axis] = shape[axis] == 1 ? 0 : attributes.step[axis] * own[axis];
   }
-  return gather(operand, shape, base, strides);
+  return strided(operand, shape, base, strides);
 }
 
 Tensor expand(const Tensor& operand, const Shape& shape) {
-  return gather(operand, shape, 0, broadcast_strides(operand.shape(), shape));
+  return strided(operand, shape, 0, broadcast_strides(operand.shape(), shape));
+}
+
+Tensor concat(Operands operands, int axis, const Shape& shape) {
+  Tensor result(operands[0]->dtype(), shape);
+  const Strides strides = shape.row_major_strides();
+  int64_t start = 0;  // along the axis
+  for (const auto& operand : operands) {
+    Walk walk(operand->shape(), {strides}, 0);
+    const int64_t elements = operand->elements();
+    for (int64_t i = 0; i < elements; ++i, walk.next()) {
+      result.set_bits(walk.offset(0) + start * strides[axis], operand->bits(i));
+    }
+    start += operand->shape()[axis];
+  }
+  return result;
+}
+
+Tensor pad(const Pad& attributes, Operands operands, const Shape& shape) {
+  const Tensor& operand = *operands[0];
+  const Shape& from = operand.shape();
+  const Strides strides = from.row_major_strides();
+  Tensor result(operand.dtype(), shape);
+  const int64_t elements = result.elements();
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t rest = i;
+    int64_t offset = 0;
+    bool inside = true;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      int64_t place = rest % shape[axis] - attributes.before[axis];
+      rest /= shape[axis];
+      const int64_t last = from[axis] - 1;
+      switch (attributes.mode) {
+        case Pad::Mode::constant:
+          inside = inside && place >= 0 && place <= last;
+          break;
+        case Pad::Mode::edge:
+          place = place < 0 ? 0 : place > last ? last : place;
+          break;
+        case Pad::Mode::reflect:  // one fold at an end after the other, until it lies inside
+          while (place < 0 || place > last) place = last == 0 ? 0 : place < 0 ? -place : 2 * last - place;
+          break;
+        case Pad::Mode::wrap:
+          while (place < 0) place += from[axis];
+          while (place > last) place -= from[axis];
+          break;
+      }
+      offset += place * strides[axis];
+    }
+    result.set_bits(i, inside ? operand.bits(offset) : operands[1]->bits(0));
+  }
+  return result;
 }
 
 Tensor take(const Tensor& operand, int64_t index) {

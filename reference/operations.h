@@ -26,6 +26,17 @@ Tensor reshape(const Tensor& operand, const Shape& shape);
 Tensor transpose(const Tensor& operand, const Shape& permutation);
 Tensor slice(const Tensor& operand, const Slice& attributes, const Shape& shape);
 Tensor expand(const Tensor& operand, const Shape& shape);
+Tensor concat(Operands operands, int axis, const Shape& shape);
+Tensor pad(const Pad& attributes, Operands operands, const Shape& shape);
+// gather.cpp
+Tensor gather(const Gather& attributes, const Tensor& data, const Tensor& indices, const Shape& shape);
+
+// reduce.cpp
+Tensor reduce(const Reduce& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor cumulative(const Cumulative& attributes, const Tensor& operand);
+// rowwise.cpp
+Tensor rowwise(const Rowwise& attributes, Operands operands, const Type& result);
+
 // Element `index` of axis 0, and the reverse: `part` becomes element `index` of `whole`.
 Tensor take(const Tensor& operand, int64_t index);
 void put(Tensor& whole, int64_t index, const Tensor& part);

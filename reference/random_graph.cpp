@@ -35,7 +35,7 @@ class Maker {
 
   // All values of the pool are f32, so that any two can meet.
   void add_operation() {
-    switch (below(options_.repeats && depth_ < 2 ? 13 : 12)) {
+    switch (below(options_.repeats && depth_ < 2 ? 20 : 19)) {
       case 0:
       case 1:
         keep(matmul());
@@ -66,10 +66,195 @@ class Maker {
       case 11:
         keep(options_.narrow_floats ? through_quantize(pick()) : binary());
         break;
+      case 12:
+        keep(normalize(pick()));
+        break;
+      case 13:
+        keep(reduce(pick()));
+        break;
+      case 14:
+        keep(concat(pick()));
+        break;
+      case 15:
+        keep(pad(pick()));
+        break;
+      case 16:
+        keep(gather(pick()));
+        break;
+      case 17:
+        keep(cumulative(pick()));
+        break;
+      case 18:
+        keep(place_of_extreme());
+        break;
       default:
         repeat();
         break;
     }
+  }
+
+  int64_t axis_of(ValueId value) { return below(shape_of(value).rank()); }
+  // At least one axis, ascending.
+  Shape some_axes(int rank) {
+    const int64_t certain = below(rank);
+    Shape axes;
+    for (int axis = 0; axis < rank; ++axis) {
+      if (axis == certain || chance(30)) axes.append(axis);
+    }
+    return axes;
+  }
+  ValueId scaled(ValueId value, double factor) {
+    ExprBuilder expr(1);
+    const uint16_t product = expr.binary(ExprOp::mul, expr.input(0, DType::f32), expr.constant(DType::f32, factor));
+    const ValueId operands[] = {value};
+    return builder_.pointwise(std::move(expr).finish(product), operands);
+  }
+  // The value, unless it is too large to go on with.
+  ValueId limited(ValueId value, ValueId instead) { return shape_of(value).elements() > 20000 ? instead : value; }
+
+  ValueId normalize(ValueId value) {
+    if (shape_of(value).rank() == 0) return unary(value);
+    // Norms make differences between narrow floats larger.
+    constexpr std::array kinds = {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
+                                  Rowwise::Kind::rms_norm};
+    Rowwise attributes;
+    attributes.kind = kinds[static_cast<size_t>(below(options_.narrow_floats ? 2 : 4))];
+    attributes.axes = some_axes(shape_of(value).rank());
+    attributes.epsilon = attributes.kind == Rowwise::Kind::layer_norm || attributes.kind == Rowwise::Kind::rms_norm ? 0.1 : 0;
+    std::vector<ValueId> operands{value};
+    if (chance(50)) {
+      // normalized * scale + shift
+      Shape scale = shape_of(value);
+      for (int axis = 0; axis < scale.rank(); ++axis) {
+        if (chance(40)) scale[axis] = 1;
+      }
+      operands.push_back(constant(scale));
+      operands.push_back(constant({}));
+      ExprBuilder expr(3);
+      const uint16_t product = expr.binary(ExprOp::mul, expr.input(0, DType::f32), expr.input(1, DType::f32));
+      attributes.epilogue = std::move(expr).finish(expr.binary(ExprOp::add, product, expr.input(2, DType::f32)));
+    }
+    return clamped(builder_.rowwise(attributes, operands, DType::f32));
+  }
+
+  ValueId reduce(ValueId value) {
+    constexpr std::array kinds = {Reduce::Kind::sum, Reduce::Kind::sum, Reduce::Kind::max, Reduce::Kind::min,
+                                  Reduce::Kind::product};
+    Reduce attributes;
+    attributes.kind = kinds[static_cast<size_t>(below(kinds.size()))];
+    const Shape& shape = shape_of(value);
+    if (shape.rank() > 0) attributes.axes = some_axes(shape.rank());
+    int64_t count = 1;
+    for (const int64_t axis : attributes.axes) count *= shape[static_cast<int>(axis)];
+    if (count == 0 || (attributes.kind == Reduce::Kind::product && count > 7)) attributes.kind = Reduce::Kind::sum;
+    const ValueId operands[] = {value};
+    if (attributes.kind == Reduce::Kind::product) return clamped(builder_.reduce(attributes, operands, DType::f32));
+    if (attributes.kind != Reduce::Kind::sum) return builder_.reduce(attributes, operands, DType::f32);
+    // A mean, or the root of a mean of squares.
+    const bool squares = chance(40);
+    if (squares) {
+      ExprBuilder map(1);
+      const uint16_t x = map.input(0, DType::f32);
+      attributes.map = std::move(map).finish(map.binary(ExprOp::mul, x, x));
+    }
+    ExprBuilder expr(1);
+    uint16_t result = expr.binary(ExprOp::mul, expr.input(0, DType::f32),
+                                  expr.constant(DType::f32, 1.0 / static_cast<double>(std::max<int64_t>(count, 1))));
+    if (squares) result = expr.unary(ExprOp::sqrt, result);
+    attributes.epilogue = std::move(expr).finish(result);
+    return builder_.reduce(attributes, operands, DType::f32);
+  }
+
+  ValueId concat(ValueId value) {
+    if (shape_of(value).rank() == 0) return unary(value);
+    const auto axis = static_cast<int>(axis_of(value));
+    std::vector<ValueId> parts;
+    const int64_t count = 1 + below(3);
+    for (int64_t i = 0; i < count; ++i) {
+      Shape other = shape_of(value);
+      other[axis] = 1 + below(5);
+      parts.push_back(chance(30) ? value : chance(60) ? unary(value) : constant(other));
+    }
+    return limited(builder_.concat(parts, axis), parts[0]);
+  }
+
+  ValueId pad(ValueId value) {
+    const Shape& shape = shape_of(value);
+    constexpr std::array modes = {Pad::Mode::constant, Pad::Mode::edge, Pad::Mode::reflect, Pad::Mode::wrap};
+    Pad attributes;
+    attributes.mode = modes[static_cast<size_t>(below(4))];
+    Shape after;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis] == 0) attributes.mode = Pad::Mode::constant;
+      attributes.before.append(chance(50) ? below(4) : 0);
+      after.append(chance(50) ? below(4) : 0);
+    }
+    std::vector<ValueId> operands{value};
+    if (attributes.mode == Pad::Mode::constant) operands.push_back(constant({}));
+    return limited(builder_.pad(attributes, operands, after), value);
+  }
+
+  // In range, counted from either end.
+  ValueId indices(const Shape& shape, const std::vector<int64_t>& extents_of_list) {
+    const DType dtype = chance(50) ? DType::i64 : DType::i32;
+    Tensor tensor(dtype, shape);
+    for (int64_t i = 0; i < tensor.elements(); ++i) {
+      const int64_t extent = extents_of_list[static_cast<size_t>(i) % extents_of_list.size()];
+      tensor.set_value(i, static_cast<double>(below(2 * extent) - extent));
+    }
+    return builder_.constant(std::move(tensor));
+  }
+
+  ValueId gather(ValueId value) {
+    const Shape data = shape_of(value);
+    if (data.rank() == 0 || data.elements() == 0) return unary(value);
+    Gather attributes;
+    attributes.axis = static_cast<int>(axis_of(value));
+    const int64_t extent_of_axis = data[attributes.axis];
+    if (chance(50)) {
+      const Shape list = chance(30) ? Shape{} : chance(50) ? Shape{1 + below(9)} : Shape{1 + below(3), 1 + below(5)};
+      if (data.rank() + list.rank() > 6) return unary(value);
+      return limited(builder_.gather(attributes, value, indices(list, {extent_of_axis})), value);
+    }
+    if (chance(50)) {
+      attributes.mode = Gather::Mode::elements;
+      Shape list = data;
+      for (int axis = 0; axis < list.rank(); ++axis) {
+        if (axis == attributes.axis || chance(30)) list[axis] = 1 + below(axis == attributes.axis ? 9 : list[axis]);
+      }
+      return limited(builder_.gather(attributes, value, indices(list, {extent_of_axis})), value);
+    }
+    attributes = {.mode = Gather::Mode::nd, .axis = 0, .batch_axes = static_cast<int>(below(2))};
+    if (attributes.batch_axes >= data.rank()) attributes.batch_axes = 0;
+    const int64_t depth = 1 + below(data.rank() - attributes.batch_axes);
+    Shape list;
+    for (int axis = 0; axis < attributes.batch_axes; ++axis) list.append(data[axis]);
+    if (chance(60)) list.append(1 + below(7));
+    list.append(depth);
+    std::vector<int64_t> extents_of_list;
+    for (int64_t i = 0; i < depth; ++i) extents_of_list.push_back(data[attributes.batch_axes + static_cast<int>(i)]);
+    return limited(builder_.gather(attributes, value, indices(list, extents_of_list)), value);
+  }
+
+  ValueId cumulative(ValueId value) {
+    if (shape_of(value).rank() == 0) return unary(value);
+    Cumulative attributes;
+    attributes.axis = static_cast<int>(axis_of(value));
+    attributes.exclusive = chance(30);
+    attributes.reverse = chance(30);
+    return clamped(scaled(builder_.cumulative(attributes, value), 0.125));
+  }
+
+  // Of an input of the whole graph: rounding could move it elsewhere.
+  ValueId place_of_extreme() {
+    const ValueId value = pool_[0];
+    if (depth_ != 0 || shape_of(value).rank() == 0 || shape_of(value).elements() == 0) return unary(pick());
+    Reduce attributes;
+    attributes.kind = chance(50) ? Reduce::Kind::index_max : Reduce::Kind::index_min;
+    attributes.axes = {axis_of(value)};
+    attributes.last = chance(50);
+    const ValueId operands[] = {value};
+    return scaled(builder_.cast(builder_.reduce(attributes, operands, DType::i64), DType::f32), 0.125);
   }
 
   // clamp(value, -4, 4) keeps errors from growing.

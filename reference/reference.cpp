@@ -50,6 +50,25 @@ class Interpreter {
     return one(cast(attributes, *operands_[0], type(0), pool_));
   }
 
+  std::vector<Handle> operator()(const Concat& attributes) const {
+    return one(concat(operands_, attributes.axis, type(0).shape));
+  }
+  std::vector<Handle> operator()(const Pad& attributes) const {
+    return one(pad(attributes, operands_, type(0).shape));
+  }
+  std::vector<Handle> operator()(const Gather& attributes) const {
+    return one(gather(attributes, *operands_[0], *operands_[1], type(0).shape));
+  }
+  std::vector<Handle> operator()(const Reduce& attributes) const {
+    return one(reduce(attributes, operands_, type(0), pool_));
+  }
+  std::vector<Handle> operator()(const Cumulative& attributes) const {
+    return one(cumulative(attributes, *operands_[0]));
+  }
+  std::vector<Handle> operator()(const Rowwise& attributes) const {
+    return one(rowwise(attributes, operands_, type(0)));
+  }
+
   std::vector<Handle> operator()(const Repeat& repeat) const {
     std::vector<Handle> values(operands_.begin(), operands_.begin() + repeat.carried);
     std::vector<Tensor> collected;

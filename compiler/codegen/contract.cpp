@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/codegen/device/rows.h"
 #include "compiler/codegen/targets.h"
 
 namespace low {
@@ -25,18 +26,18 @@ std::string check_operand(const OperandContract& operand, const Shape& axes, boo
   return "";
 }
 
-// Inputs of the expression against the operands that they read.
-std::string check_expr(const KernelContract& contract, size_t first_extra, int leading) {
-  const size_t extras = contract.operands.size() - first_extra - 1;
+// Inputs of an expression against the operands that they read.
+std::string check_expr(const KernelContract& contract) {
+  const auto [leading, first] = expr_operands(contract);
+  const size_t extras = contract.operands.size() - first - 1;
   if (contract.expr.nodes.empty()) return "no expression";
-  if (contract.expr.inputs != extras + static_cast<size_t>(leading)) {
+  if (contract.expr.inputs != extras + leading) {
     return fmt::format("an expression with {} inputs for {} operands", contract.expr.inputs, extras);
   }
   for (const ExprNode& node : contract.expr.nodes) {
     if (node.op != ExprOp::input) continue;
-    const DType type = node.argument < leading
-                           ? contract.accumulate
-                           : contract.operands[first_extra + node.argument - static_cast<size_t>(leading)].dtype;
+    const DType type = node.argument < leading ? leading_type(contract)
+                                               : contract.operands[first + node.argument - leading].dtype;
     if (node.dtype != type) return fmt::format("an expression that reads {} as {}", name(type), name(node.dtype));
   }
   const DType result = contract.operands.back().dtype;
@@ -61,7 +62,7 @@ std::string check_gemm(const KernelContract& contract) {
   if (!f32_sums && !(is_sum(sum) && (sum == DType::f64 ? is_float(math) : is_integer(math)))) {
     return fmt::format("products of {} accumulated in {}", name(math), name(sum));
   }
-  return check_expr(contract, 2, 1);
+  return check_expr(contract);
 }
 
 std::string check_pointwise(const KernelContract& contract) {
@@ -71,7 +72,76 @@ std::string check_pointwise(const KernelContract& contract) {
     const bool result = i + 1 == contract.operands.size();
     if (std::string error = check_operand(contract.operands[i], contract.extents, result); !error.empty()) return error;
   }
-  return check_expr(contract, 0, 0);
+  return check_expr(contract);
+}
+
+bool is_native_float(DType type) { return type == DType::f32 || type == DType::f64; }
+
+// Families with outer and inner axes.
+std::string check_groups(const KernelContract& contract) {
+  const bool plain = contract.family == Family::cumulative, gathers = contract.family == Family::gather;
+  const int rank = contract.extents.rank(), fewest = gathers ? 0 : 1;
+  if (contract.inner < fewest || contract.inner >= rank || (gathers && contract.inner > rank - 1)) {
+    return fmt::format("{} inner axes of {}", contract.inner, rank);
+  }
+  const size_t minimum = gathers ? 3 : 2;
+  if (contract.operands.size() < minimum || ((plain || gathers) && contract.operands.size() > minimum)) {
+    return fmt::format("{} operands", contract.operands.size());
+  }
+  if (gathers && rank - contract.inner == max_rank) return "no room for an index";
+  for (size_t i = 0; i < contract.operands.size(); ++i) {
+    const bool result = i + 1 == contract.operands.size();
+    if (std::string error = check_operand(contract.operands[i], operand_extents(contract, i), result); !error.empty())
+      return error;
+  }
+  if (gathers) {
+    const DType index = contract.operands[1].dtype;
+    if (index != DType::i32 && index != DType::i64) return fmt::format("indices of {}", name(index));
+    if (contract.operands[0].dtype != contract.operands[2].dtype) return "a result of another type than its data";
+    return "";
+  }
+  const DType sum = contract.accumulate;
+  if (is_float(sum) ? !is_native_float(sum) : sum == DType::boolean || contract.family == Family::rowwise) {
+    return fmt::format("elements combined in {}", name(sum));
+  }
+  if (plain) return "";
+  if (contract.family == Family::reduce) {
+    if (contract.kind > static_cast<uint8_t>(Reduce::Kind::index_min)) return "an unknown kind";
+    // An index counts along one axis of at least one element.
+    const bool index = leading_type(contract) != sum || contract.kind > static_cast<uint8_t>(Reduce::Kind::min);
+    if (index && (contract.inner != 1 || contract.extents[rank - 1] == 0)) return "an index along several axes or none";
+    if (contract.map && (contract.map->nodes.empty() || contract.map->inputs != 1 || contract.map->result_type() != sum))
+      return fmt::format("a map that does not give {}", name(sum));
+  } else if (contract.kind > static_cast<uint8_t>(Rowwise::Kind::rms_norm)) {
+    return "an unknown kind";
+  }
+  return check_expr(contract);
+}
+
+std::string check_contract(const KernelContract& contract) {
+  switch (contract.family) {
+    case Family::gemm:
+      return check_gemm(contract);
+    case Family::pointwise:
+      return check_pointwise(contract);
+    default:
+      return check_groups(contract);
+  }
+}
+
+// Of one run of a contract that was checked.
+uint64_t contract_scratch_bytes(const KernelContract& contract, const CodegenTarget& target) {
+  if (contract.family == Family::gemm && contract.accumulate == DType::f32) {
+    const device::GemmBlocks blocks =
+        device::gemm_blocks(target.tiling, contract.extents[0], contract.extents[1], contract.extents[2]);
+    return static_cast<uint64_t>(blocks.end) * sizeof(float);
+  }
+  if (contract.family == Family::rowwise) {
+    const device::RowPlan plan = device::row_plan(contract.extents.rank(), contract.inner, contract.extents.begin(),
+                                                  contract.operands[0].access.data());
+    return static_cast<uint64_t>(plan.kept) * byte_size(contract.accumulate);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -85,15 +155,12 @@ Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target
   uint64_t bytes = 0;
   for (size_t i = 0; i < kernels.contracts.size(); ++i) {
     const KernelContract& contract = kernels.contracts[i];
-    const std::string error = contract.family == Family::gemm ? check_gemm(contract) : check_pointwise(contract);
+    const std::string error = check_contract(contract);
     if (!error.empty()) {
       return fail(ErrorKind::unsupported, fmt::format("kernel {} has {}, which no kernel of target {} implements",
                                                       kernel_name(kernels, static_cast<uint32_t>(i)), error, target));
     }
-    if (contract.family != Family::gemm || contract.accumulate != DType::f32) continue;
-    const device::GemmBlocks blocks =
-        device::gemm_blocks(known->tiling, contract.extents[0], contract.extents[1], contract.extents[2]);
-    bytes = std::max(bytes, static_cast<uint64_t>(blocks.end) * sizeof(float));
+    bytes = std::max(bytes, contract_scratch_bytes(contract, *known));
   }
   return (bytes + 63) / 64 * 64;
 }

@@ -71,6 +71,110 @@ std::string emit_pointwise(const KernelContract& contract) {
          emit_body(contract, inputs, nullptr);
 }
 
+// The iteration space and its split into outer and inner axes.
+std::string emit_axes(const KernelContract& contract) {
+  return fmt::format(
+      "  static constexpr int rank = {}, inner = {};\n"
+      "  static constexpr i64 extents[rank] = {{{}}};\n",
+      contract.extents.rank(), contract.inner, fmt::join(contract.extents, ", "));
+}
+
+std::string_view combine_name(Reduce::Kind kind) {
+  switch (kind) {
+    case Reduce::Kind::sum:
+      return "sum";
+    case Reduce::Kind::product:
+      return "product";
+    case Reduce::Kind::max:
+    case Reduce::Kind::index_max:
+      return "max";
+    case Reduce::Kind::min:
+    case Reduce::Kind::index_min:
+      break;
+  }
+  return "min";
+}
+
+std::string emit_reduce(const KernelContract& contract) {
+  const std::span<const OperandContract> operands = contract.operands;
+  const std::span<const OperandContract> extras = operands.subspan(1, operands.size() - 2);
+  const auto kind = static_cast<Reduce::Kind>(contract.kind);
+  const DType sum = leading_type(contract);
+  const bool index = kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min;
+  const std::vector<std::string> input{"x"};
+  const std::string map = contract.map
+                              ? emit_expr(*contract.map, input)
+                              : fmt::format("    return convert<{}>(x);\n", value_type(contract.accumulate));
+  return emit_axes(contract) +
+         fmt::format(
+             "  using Accumulate = {};\n"
+             "  using Sum = {};\n"
+             "  using X = {};\n"
+             "  using Extras = {};\n"
+             "  using Result = {};\n"
+             "  static constexpr Combine kind = Combine::{};\n"
+             "  static constexpr bool index = {}, last = {};\n"
+             "  static LOW_INLINE {} map({} x) {{\n{}  }}\n",
+             value_type(contract.accumulate), value_type(sum), operand_type(operands[0]), operand_list(extras),
+             operand_type(operands.back()), combine_name(kind), index, contract.last, value_type(contract.accumulate),
+             value_type(operands[0].dtype), map) +
+         emit_body(contract, extras, &sum);
+}
+
+std::string emit_rowwise(const KernelContract& contract) {
+  constexpr std::string_view kinds[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
+  const std::span<const OperandContract> operands = contract.operands;
+  const std::span<const OperandContract> extras = operands.subspan(1, operands.size() - 2);
+  return emit_axes(contract) +
+         fmt::format(
+             "  using Accumulate = {};\n"
+             "  using X = {};\n"
+             "  using Extras = {};\n"
+             "  using Result = {};\n"
+             "  static constexpr Normalize kind = Normalize::{};\n"
+             "  static constexpr f64 epsilon = {:a};\n",
+             value_type(contract.accumulate), operand_type(operands[0]), operand_list(extras),
+             operand_type(operands.back()), kinds[contract.kind], contract.epsilon) +
+         emit_body(contract, extras, &contract.accumulate);
+}
+
+std::string emit_cumulative(const KernelContract& contract) {
+  return emit_axes(contract) + fmt::format(
+                                   "  using Accumulate = {};\n"
+                                   "  using X = {};\n"
+                                   "  using Result = {};\n"
+                                   "  static constexpr bool exclusive = {}, reverse = {};\n",
+                                   value_type(contract.accumulate), operand_type(contract.operands[0]),
+                                   operand_type(contract.operands[1]), contract.exclusive, contract.reverse);
+}
+
+std::string emit_gather(const KernelContract& contract) {
+  return emit_axes(contract) + fmt::format(
+                                   "  using Data = {};\n"
+                                   "  using Index = {};\n"
+                                   "  using Result = {};\n",
+                                   operand_type(contract.operands[0]), operand_type(contract.operands[1]),
+                                   operand_type(contract.operands[2]));
+}
+
+std::string emit_contract(const KernelContract& contract) {
+  switch (contract.family) {
+    case Family::gemm:
+      return emit_gemm(contract);
+    case Family::pointwise:
+      return emit_pointwise(contract);
+    case Family::reduce:
+      return emit_reduce(contract);
+    case Family::rowwise:
+      return emit_rowwise(contract);
+    case Family::cumulative:
+      return emit_cumulative(contract);
+    case Family::gather:
+      break;
+  }
+  return emit_gather(contract);
+}
+
 std::string emit_copy(const CopyKernel& copy) {
   return fmt::format(
       "  using Source = {};\n"
@@ -82,7 +186,7 @@ std::string emit_copy(const CopyKernel& copy) {
 
 std::string_view family_function(const KernelSet& kernels, uint32_t kernel) {
   if (kernel >= kernels.contracts.size()) return "copy";
-  return kernels.contracts[kernel].family == Family::gemm ? "gemm" : "pointwise";
+  return family_function(kernels.contracts[kernel].family);
 }
 
 std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
@@ -90,8 +194,7 @@ std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
   if (kernel >= kernels.contracts.size()) {
     text += emit_copy(kernels.copies[kernel - kernels.contracts.size()]);
   } else {
-    const KernelContract& contract = kernels.contracts[kernel];
-    text += contract.family == Family::gemm ? emit_gemm(contract) : emit_pointwise(contract);
+    text += emit_contract(kernels.contracts[kernel]);
   }
   return text + "};\n\n";
 }

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "compiler/frontend/importer.h"
+#include "compiler/frontend/terms.h"
 
 namespace low {
 namespace {
@@ -99,9 +100,6 @@ std::vector<ModelValue> all_inputs(const Node& node) {
   for (int i = 0; i < node.input_count(); ++i) values.push_back(node.input(i));
   return values;
 }
-
-// What a composite function of this dtype is computed in.
-DType compute_type(DType type) { return type == DType::f64 ? DType::f64 : DType::f32; }
 
 // A bound of Clip: a scalar, or one element, which older exporters write as [1].
 Result<ModelValue> scalar_bound(Node& node, int i) {

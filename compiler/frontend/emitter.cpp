@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "compiler/graph/fold.h"
+#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {
@@ -163,6 +164,11 @@ Result<ModelValue> Emitter::transpose(const ModelValue& value, const Shape& perm
 
 Result<ModelValue> Emitter::slice(const ModelValue& value, const Shape& start, const Shape& step,
                                   const Shape& extents) {
+  bool whole = extents == value.shape();
+  for (int axis = 0; whole && axis < extents.rank(); ++axis) {
+    whole = start[axis] == 0 && (step[axis] == 1 || extents[axis] <= 1);
+  }
+  if (whole) return value;
   return emit(Slice{start, step}, std::span(&value, 1), Type{value.dtype(), extents}, true);
 }
 
@@ -187,6 +193,56 @@ Result<ModelValue> Emitter::quantize(const Quantize& attributes, std::span<const
 
 Result<ModelValue> Emitter::dequantize(const Dequantize& attributes, std::span<const ModelValue> operands, DType to) {
   return emit(attributes, operands, Type{to, operands[0].shape()}, false);
+}
+
+Result<ModelValue> Emitter::concat(std::span<const ModelValue> operands, int axis) {
+  std::vector<Shape> shapes;
+  for (const ModelValue& operand : operands) shapes.push_back(operand.shape());
+  const std::optional<Shape> shape = concat_shape(shapes, axis);
+  LOW_CHECK(shape.has_value());
+  return emit(Concat{axis}, operands, Type{operands[0].dtype(), *shape}, true);
+}
+
+Result<ModelValue> Emitter::pad(const Pad& attributes, std::span<const ModelValue> operands, const Shape& after) {
+  Type result = operands[0].type;
+  for (int axis = 0; axis < result.shape.rank(); ++axis) result.shape[axis] += attributes.before[axis] + after[axis];
+  return emit(attributes, operands, result, true);
+}
+
+Result<ModelValue> Emitter::gather(const Gather& attributes, const ModelValue& data, const ModelValue& indices) {
+  const std::optional<Shape> shape = gather_shape(attributes, data.shape(), indices.shape());
+  LOW_CHECK(shape.has_value());
+  const ModelValue operands[] = {data, indices};
+  return emit(attributes, operands, Type{data.dtype(), *shape}, true);
+}
+
+Result<ModelValue> Emitter::reduce(const Reduce& attributes, std::span<const ModelValue> operands, DType to) {
+  return emit(attributes, operands, Type{to, reduced_shape(operands[0].shape(), attributes.axes)}, true);
+}
+
+Result<ModelValue> Emitter::cumulative(const Cumulative& attributes, const ModelValue& value) {
+  return emit(attributes, std::span(&value, 1), value.type, true);
+}
+
+Result<ModelValue> Emitter::rowwise(const Rowwise& attributes, std::span<const ModelValue> operands, DType to) {
+  return emit(attributes, operands, Type{to, operands[0].shape()}, true);
+}
+
+Result<Tensor> Emitter::new_constant(const Type& type) {
+  LOW_TRY_VOID(check_size(type));
+  if (!may_make(type)) {
+    return fail(ErrorKind::unsupported, fmt::format("a constant of type {} is too large to be made while importing",
+                                                    to_string(type)));
+  }
+  return Tensor(type.dtype, type.shape);
+}
+
+Result<ModelValue> Emitter::iota(int64_t count, int trailing) {
+  Type type{DType::i64, {count}};
+  for (int i = 0; i < trailing; ++i) type.shape.append(1);
+  LOW_TRY(Tensor tensor, new_constant(type));
+  for (int64_t i = 0; i < count; ++i) tensor.set_bits(i, static_cast<uint64_t>(i));
+  return constant_value(std::move(tensor));
 }
 
 Result<std::vector<ModelValue>> Emitter::repeat(Repeat attributes, std::span<const ModelValue> operands) {

@@ -55,6 +55,17 @@ class Emitter {
   // Operands: x, scale and, if not null, zero_point; never folded, since passes look for them in front of a matmul.
   Result<ModelValue> quantize(const Quantize& attributes, std::span<const ModelValue> operands, DType to);
   Result<ModelValue> dequantize(const Dequantize& attributes, std::span<const ModelValue> operands, DType to);
+  // For the following, the caller has checked shapes and dtypes; only sizes are checked here.
+  Result<ModelValue> concat(std::span<const ModelValue> operands, int axis);
+  Result<ModelValue> pad(const Pad& attributes, std::span<const ModelValue> operands, const Shape& after);
+  Result<ModelValue> gather(const Gather& attributes, const ModelValue& data, const ModelValue& indices);
+  Result<ModelValue> reduce(const Reduce& attributes, std::span<const ModelValue> operands, DType to);
+  Result<ModelValue> cumulative(const Cumulative& attributes, const ModelValue& value);
+  Result<ModelValue> rowwise(const Rowwise& attributes, std::span<const ModelValue> operands, DType to);
+  // A zeroed constant that a small model may ask for: ErrorKind::unsupported beyond the budget.
+  Result<Tensor> new_constant(const Type& type);
+  // 0, 1, … count - 1 as i64, with `trailing` axes of extent 1 behind.
+  Result<ModelValue> iota(int64_t count, int trailing);
   Result<std::vector<ModelValue>> repeat(Repeat attributes, std::span<const ModelValue> operands);
 
   Result<Graph> finish() && { return std::move(builder_).finish(); }

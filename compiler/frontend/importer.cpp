@@ -203,6 +203,16 @@ Result<int> normalize_axis(const Node& node, int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
+Result<std::vector<bool>> mark_axes(const Node& node, std::span<const int64_t> axes, int rank) {
+  std::vector<bool> flags(static_cast<size_t>(rank));
+  for (const int64_t axis : axes) {
+    LOW_TRY(const int index, normalize_axis(node, axis, rank));
+    if (flags[static_cast<size_t>(index)]) return node.invalid(fmt::format("axis {} is listed twice", axis));
+    flags[static_cast<size_t>(index)] = true;
+  }
+  return flags;
+}
+
 std::string in_quotes(std::string_view name) {
   constexpr size_t longest = 200;
   std::string text = "\"";

@@ -135,6 +135,8 @@ inline Handled one(Result<ModelValue> value) {
 }
 // -rank <= axis < rank, made non-negative.
 Result<int> normalize_axis(const Node& node, int64_t axis, int rank);
+// `flags[i]`: whether axis i of `rank` is listed; ErrorKind::invalid for one that is listed twice.
+Result<std::vector<bool>> mark_axes(const Node& node, std::span<const int64_t> axes, int rank);
 // In quotes, with bytes that are not printable ASCII escaped, and shortened: names come from the file.
 std::string in_quotes(std::string_view name);
 
@@ -152,6 +154,39 @@ Handled import_clip(Node& node);
 Handled import_where(Node& node);
 Handled import_cast(Node& node);
 Handled import_cast_like(Node& node);
+Handled import_activation(Node& node);  // activations.cpp
+Handled import_shrink(Node& node);
+Handled import_prelu(Node& node);
+Handled import_sum(Node& node);
+Handled import_is_inf(Node& node);
+Handled import_bitwise(Node& node);
+Handled import_reduce(Node& node);  // reduce.cpp
+Handled import_arg_extreme(Node& node);
+Handled import_cum_sum(Node& node);
+Handled import_softmax(Node& node);  // normalization.cpp
+Handled import_hardmax(Node& node);
+Handled import_layer_normalization(Node& node);
+Handled import_group_normalization(Node& node);
+Handled import_instance_normalization(Node& node);
+Handled import_batch_normalization(Node& node);
+Handled import_mean_variance_normalization(Node& node);
+Handled import_lp_normalization(Node& node);
+Handled import_concat(Node& node);  // slicing.cpp
+Handled import_slice_attributes(Node& node);
+Handled import_slice(Node& node);
+Handled import_split(Node& node);
+Handled import_pad_attributes(Node& node);
+Handled import_pad(Node& node);
+Handled import_tile(Node& node);
+Handled import_depth_to_space(Node& node);
+Handled import_space_to_depth(Node& node);
+Handled import_gather(Node& node);  // indexing.cpp
+Handled import_gather_elements(Node& node);
+Handled import_gather_nd(Node& node);
+Handled import_one_hot(Node& node);
+Handled import_trilu(Node& node);
+Handled import_eye_like(Node& node);
+Handled import_range(Node& node);
 Handled import_matmul(Node& node);  // matmul.cpp
 Handled import_gemm(Node& node);
 Handled import_quantize(Node& node);  // quantize.cpp

@@ -33,17 +33,6 @@ Result<std::optional<std::vector<int64_t>>> axes_of(const Node& node) {
   return axes;
 }
 
-// `flags[i]`: whether axis i of `rank` is listed.
-Result<std::vector<bool>> mark_axes(const Node& node, std::span<const int64_t> axes, int rank) {
-  std::vector<bool> flags(static_cast<size_t>(rank));
-  for (const int64_t axis : axes) {
-    LOW_TRY(const int index, normalize_axis(node, axis, rank));
-    if (flags[static_cast<size_t>(index)]) return node.invalid(fmt::format("axis {} is listed twice", axis));
-    flags[static_cast<size_t>(index)] = true;
-  }
-  return flags;
-}
-
 }  // namespace
 
 // Extent 0 copies the input's (unless allowzero), one -1 takes what is left.

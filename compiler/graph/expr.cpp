@@ -49,13 +49,18 @@ constexpr std::array table = {
     ExprOpInfo{ExprOp::logical_or, "logical_or", 2},
     ExprOpInfo{ExprOp::logical_xor, "logical_xor", 2},
     ExprOpInfo{ExprOp::where, "where", 3},
+    ExprOpInfo{ExprOp::bit_and, "bit_and", 2},
+    ExprOpInfo{ExprOp::bit_or, "bit_or", 2},
+    ExprOpInfo{ExprOp::bit_xor, "bit_xor", 2},
+    ExprOpInfo{ExprOp::shift_left, "shift_left", 2},
+    ExprOpInfo{ExprOp::shift_right, "shift_right", 2},
 };
 
 constexpr bool in_order() {
   for (size_t i = 0; i < table.size(); ++i) {
     if (static_cast<size_t>(table[i].op) != i) return false;
   }
-  return table.size() == static_cast<size_t>(ExprOp::where) + 1;
+  return table.size() == static_cast<size_t>(ExprOp::shift_right) + 1;
 }
 static_assert(in_order());
 
@@ -82,6 +87,12 @@ bool accepts(ExprOp op, DType type) {
     case ExprOp::logical_or:
     case ExprOp::logical_xor:
       return type == DType::boolean;
+    case ExprOp::bit_and:
+    case ExprOp::bit_or:
+    case ExprOp::bit_xor:
+    case ExprOp::shift_left:
+    case ExprOp::shift_right:
+      return is_integer(type);
     default:
       return is_comparison(op) || is_float(type);
   }

@@ -15,6 +15,8 @@
 //  - `pow` of integers is repeated multiplication, which wraps (x^0 is 1, also for 0). A negative exponent truncates the
 //    real power: 1 for base 1, 1 or -1 for base -1 by the exponent's parity, 0 for any other base (0 included).
 //  - `where(c, a, b)`: c is boolean.
+//  - bit operations take integers. Shifts move the bit pattern and fill with zeros, also for signed types; a count that is negative or
+//    not below the number of bits gives 0.
 // No operation is reassociated or contracted.
 #pragma once
 
@@ -42,6 +44,8 @@ enum class ExprOp : uint8_t {
   logical_and, logical_or, logical_xor,
   // ternary
   where,
+  // binary
+  bit_and, bit_or, bit_xor, shift_left, shift_right,
 };
 // clang-format on
 

@@ -203,6 +203,23 @@ uint64_t integer_binary(ExprOp op, uint64_t a, uint64_t b, bool is_signed) {
   return 0;
 }
 
+// On the low bits of elements. A negative count has its highest bit set: it is beyond the width, too.
+uint64_t bitwise(ExprOp op, DType type, uint64_t a, uint64_t b) {
+  const bool moves_out = b >= 8 * byte_size(type);
+  switch (op) {
+    case ExprOp::bit_and:
+      return a & b;
+    case ExprOp::bit_or:
+      return a | b;
+    case ExprOp::bit_xor:
+      return a ^ b;
+    case ExprOp::shift_left:
+      return moves_out ? 0 : a << b;
+    default:
+      return moves_out ? 0 : a >> b;
+  }
+}
+
 uint64_t integer_unary(ExprOp op, uint64_t a, bool is_signed) {
   const auto sa = static_cast<int64_t>(a);
   switch (op) {
@@ -232,6 +249,7 @@ uint64_t evaluate_binary(ExprOp op, DType type, uint64_t a, uint64_t b) {
   if (op == ExprOp::logical_and) return a & b;
   if (op == ExprOp::logical_or) return a | b;
   if (op == ExprOp::logical_xor) return a ^ b;
+  if (op >= ExprOp::bit_and) return truncate_bits(bitwise(op, type, a, b), type);
   const bool comparison = op >= ExprOp::equal && op <= ExprOp::greater_equal;
   if (is_float(type)) {
     const double x = decode(type, a);

@@ -204,7 +204,9 @@ Expr random_expr(std::mt19937& random, int inputs, int steps) {
     const auto op = static_cast<ExprOp>(static_cast<size_t>(ExprOp::neg) + pick(expr_ops().size() - 3));
     auto type = static_cast<DType>(pick(dtype_count));
     const int arity = info(op).arity;
-    if (op >= ExprOp::logical_and && op <= ExprOp::logical_xor)
+    if (op >= ExprOp::bit_and)
+      type = is_integer(type) ? type : DType::u16;
+    else if (op >= ExprOp::logical_and && op <= ExprOp::logical_xor)
       type = DType::boolean;
     else if (op == ExprOp::logical_not)
       type = DType::boolean;

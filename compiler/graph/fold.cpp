@@ -1,49 +1,15 @@
 #include "compiler/graph/fold.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "compiler/graph/fold_ops.h"
 #include "compiler/graph/quantize_expr.h"
 
 namespace low {
 namespace {
-
-// Strides with which an operand of shape `from` is read for a result of shape `to`: 0 along broadcast axes.
-Strides broadcast_strides(const Shape& from, const Shape& to) {
-  const Strides own = from.row_major_strides();
-  Strides strides;
-  for (int i = 0; i < to.rank(); ++i) {
-    const int axis = i - (to.rank() - from.rank());
-    strides.append(axis < 0 || from[axis] == 1 ? 0 : own[axis]);
-  }
-  return strides;
-}
-
-// Walks a shape row-major while it keeps one offset per operand.
-class Walk {
- public:
-  Walk(const Shape& shape, std::vector<Strides> strides, std::vector<int64_t> start)
-      : shape_(shape), strides_(std::move(strides)), offsets_(std::move(start)) {}
-  int64_t offset(size_t operand) const { return offsets_[operand]; }
-  void next() {
-    for (int axis = shape_.rank() - 1; axis >= 0; --axis) {
-      const bool wraps = ++index_[static_cast<size_t>(axis)] == shape_[axis];
-      const int64_t steps = wraps ? 1 - shape_[axis] : 1;
-      for (size_t i = 0; i < offsets_.size(); ++i) offsets_[i] += steps * strides_[i][axis];
-      if (!wraps) return;
-      index_[static_cast<size_t>(axis)] = 0;
-    }
-  }
-
- private:
-  Shape shape_;
-  std::vector<Strides> strides_;
-  std::vector<int64_t> offsets_;
-  std::array<int64_t, max_rank> index_{};
-};
 
 Tensor map(const Expr& expr, const Type& result, std::span<const Tensor* const> operands,
            std::span<const Shape> shapes) {
@@ -207,6 +173,18 @@ Result<std::vector<Tensor>> fold(const Graph& graph, const Op& op, std::span<con
     const Expr expr = std::move(builder).finish(
         builder.convert(builder.input(0, operands[0]->dtype()), result.dtype, cast->overflow));
     out = map(expr, result, operands);
+  } else if (const auto* concat = std::get_if<Concat>(&op.attributes)) {
+    out = fold_concat(*concat, operands, result);
+  } else if (const auto* pad = std::get_if<Pad>(&op.attributes)) {
+    out = fold_pad(*pad, operands, result);
+  } else if (const auto* gather = std::get_if<Gather>(&op.attributes)) {
+    out = fold_gather(*gather, operands, result);
+  } else if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
+    out = fold_reduce(*reduce, operands, result);
+  } else if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) {
+    out = fold_cumulative(*cumulative, operands, result);
+  } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
+    out = fold_rowwise(*rowwise, operands, result);
   }
   std::vector<Tensor> results;
   results.push_back(std::move(out));

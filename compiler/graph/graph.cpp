@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/graph/shapes.h"
 #include "runtime/base/error.h"
 
 namespace low {
@@ -20,7 +21,8 @@ std::string_view kind_name(const Attributes& attributes) {
   // In the order of the variant's alternatives.
   static constexpr std::array<std::string_view, std::variant_size_v<Attributes>> names = {
       "input", "constant", "output",   "pointwise",  "matmul", "reshape", "transpose",
-      "slice", "expand",   "quantize", "dequantize", "cast",   "repeat"};
+      "slice", "expand",   "quantize", "dequantize", "cast",   "repeat",  "concat",
+      "pad",   "gather",   "reduce",   "cumulative", "rowwise"};
   return names[attributes.index()];
 }
 
@@ -175,6 +177,46 @@ std::vector<ValueId> GraphBuilder::repeat(Repeat attributes, std::span<const Val
   std::vector<ValueId> values;
   for (uint32_t i = 0; i < results; ++i) values.push_back(graph_.result(op, i));
   return values;
+}
+
+ValueId GraphBuilder::concat(std::span<const ValueId> values, int axis, std::string name) {
+  std::vector<Shape> shapes;
+  for (const ValueId value : values) shapes.push_back(type(value).shape);
+  const std::optional<Shape> shape = concat_shape(shapes, axis);
+  LOW_CHECK(shape.has_value());
+  return add_one(*this, Concat{axis}, values, {type(values[0]).dtype, *shape}, std::move(name));
+}
+
+ValueId GraphBuilder::pad(Pad attributes, std::span<const ValueId> operands, const Shape& after, std::string name) {
+  LOW_CHECK(!operands.empty());
+  Type result = type(operands[0]);
+  LOW_CHECK(attributes.before.rank() == result.shape.rank() && after.rank() == result.shape.rank());
+  for (int i = 0; i < after.rank(); ++i) result.shape[i] += attributes.before[i] + after[i];
+  return add_one(*this, attributes, operands, result, std::move(name));
+}
+
+ValueId GraphBuilder::gather(Gather attributes, ValueId data, ValueId indices, std::string name) {
+  const std::optional<Shape> shape = gather_shape(attributes, type(data).shape, type(indices).shape);
+  LOW_CHECK(shape.has_value());
+  const ValueId operands[] = {data, indices};
+  return add_one(*this, attributes, operands, {type(data).dtype, *shape}, std::move(name));
+}
+
+ValueId GraphBuilder::reduce(Reduce attributes, std::span<const ValueId> operands, DType result, std::string name) {
+  LOW_CHECK(!operands.empty());
+  const Shape shape = reduced_shape(type(operands[0]).shape, attributes.axes);
+  return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
+}
+
+ValueId GraphBuilder::cumulative(Cumulative attributes, ValueId value, std::string name) {
+  const Type result = type(value);
+  return add_one(*this, attributes, {&value, 1}, result, std::move(name));
+}
+
+ValueId GraphBuilder::rowwise(Rowwise attributes, std::span<const ValueId> operands, DType result, std::string name) {
+  LOW_CHECK(!operands.empty());
+  const Shape shape = type(operands[0]).shape;
+  return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
 }
 
 Result<Graph> GraphBuilder::finish() && {

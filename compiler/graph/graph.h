@@ -78,6 +78,68 @@ struct Slice {
 struct Expand {  // broadcasts to the result's shape
   bool operator==(const Expand&) const = default;
 };
+// (values…) -> (value): one after another along `axis`. At least one operand; all agree on the other axes.
+struct Concat {
+  int axis = 0;
+  bool operator==(const Concat&) const = default;
+};
+// (value[, fill]) -> (value): `before` new elements in front of each axis, as many behind as the result's shape says.
+// `constant`: the scalar operand `fill` (of the value's dtype); `edge`: the nearest element; `reflect`: mirrored without repeating the
+// edge; `wrap`: periodic. Nothing is negative (cutting is a slice); reflect and wrap read an index modulo their period, which is
+// 2 * extent - 2 (1 for an extent of 1) and the extent. Only `constant` has a fill, and only it may pad an axis of extent 0.
+struct Pad {
+  enum class Mode : uint8_t { constant, edge, reflect, wrap } mode = Mode::constant;
+  Shape before;
+  bool operator==(const Pad&) const = default;
+};
+// (data, indices) -> (value). Indices are i32 or i64; a negative one counts from the end; one out of range is clamped to the axis, so that
+// no input makes a program read elsewhere (ONNX leaves it undefined; the frontend refuses constant ones).
+//  `axis`: indices [i…] replace axis `axis` of data: result [data before axis…, i…, data behind axis…] (ONNX Gather)
+//  `elements`: indices and result have one shape; result[i…] = data[i… with i[axis] = indices[i…]] (GatherElements)
+//  `nd`: indices [batch…, i…, depth]; the last axis is an index into the data's axes batch … batch + depth (GatherND), each element of
+//        which is counted from the end or clamped on its own; result [batch…, i…, data behind axis batch + depth…]; depth is at least 1
+// Other axes of `elements` may be shorter in indices than in data. Where the result has elements, no indexed axis of data is empty.
+struct Gather {
+  enum class Mode : uint8_t { axis, elements, nd } mode = Mode::axis;
+  int axis = 0;        // axis, elements
+  int batch_axes = 0;  // nd
+  bool operator==(const Gather&) const = default;
+};
+// (value, extras…) -> (value): reduces `axes` (none: only map and epilogue), which stay with extent 1. The map is applied to each element before:
+// an expression of one input that gives `accumulate` (without one, the element is converted to it). Elements are then combined in `accumulate`,
+// which is f32, f64 or an integer type (that wraps); f32 sums may be taken in any order. Then the epilogue maps (accumulator, extras…) to the
+// result's element as in Matmul; without one, the accumulator is converted. An empty reduction gives the identity: 0 for sum, 1 for product,
+// -infinity or the lowest integer for max, the opposite for min. max and min propagate NaN. `index_max` / `index_min` compare in `accumulate`
+// and give the accumulator's place, as i64, of the extreme element along one axis, which is not empty (unless the result is): the first one
+// among equals, or the last with `last`; NaN counts as extreme, and NaNs as equal.
+struct Reduce {
+  enum class Kind : uint8_t { sum, product, max, min, index_max, index_min } kind = Kind::sum;
+  Shape axes;  // ascending
+  DType accumulate = DType::f32;
+  bool last = false;
+  std::optional<Expr> map = std::nullopt;
+  std::optional<Expr> epilogue = std::nullopt;
+  bool operator==(const Reduce&) const = default;
+};
+// (value) -> (value), of one type: running sum along `axis`; `exclusive` leaves the element itself out; `reverse` runs from the end.
+// Floats (not FP8) are summed in f32 (f64 for f64) and rounded where they are written; integers wrap.
+struct Cumulative {
+  int axis = 0;
+  bool exclusive = false, reverse = false;
+  bool operator==(const Cumulative&) const = default;
+};
+// (value, extras…) -> (value): normalizes groups of elements: all that differ only in `axes`. Floats; computed in f32 (f64 for f64), in two passes:
+//  softmax: exp(x - max) / sum(exp(x - max));  log_softmax: x - max - log(sum(exp(x - max)));  a group of -infinities alone gives NaN, as ONNX
+//  layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon);  rms_norm: x / sqrt(mean(x^2) + epsilon)
+// The epilogue maps (normalized, extras…) to the result's element as in Matmul (scale and bias are extras). epsilon is 0 or more, and 0
+// for the softmaxes.
+struct Rowwise {
+  enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm } kind = Kind::softmax;
+  Shape axes;  // ascending, not empty
+  double epsilon = 0;
+  std::optional<Expr> epilogue = std::nullopt;
+  bool operator==(const Rowwise&) const = default;
+};
 // (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D scale runs
 // along; nothing for a scalar scale. The zero point has the result's dtype (quantize) or the operand's (dequantize).
 struct Quantize {
@@ -111,7 +173,7 @@ struct Repeat {
 };
 
 using Attributes = std::variant<Input, Constant, Output, Pointwise, Matmul, Reshape, Transpose, Slice, Expand, Quantize,
-                                Dequantize, Cast, Repeat>;
+                                Dequantize, Cast, Repeat, Concat, Pad, Gather, Reduce, Cumulative, Rowwise>;
 
 struct Op {
   Attributes attributes;
@@ -178,6 +240,13 @@ class GraphBuilder {
   ValueId quantize(Quantize attributes, std::span<const ValueId> operands, DType to, std::string name = "");
   ValueId dequantize(Dequantize attributes, std::span<const ValueId> operands, DType to, std::string name = "");
   std::vector<ValueId> repeat(Repeat attributes, std::span<const ValueId> operands, std::string name = "");
+  ValueId concat(std::span<const ValueId> values, int axis, std::string name = "");
+  // Operands: value[, fill]. `after`: new elements behind each axis.
+  ValueId pad(Pad attributes, std::span<const ValueId> operands, const Shape& after, std::string name = "");
+  ValueId gather(Gather attributes, ValueId data, ValueId indices, std::string name = "");
+  ValueId reduce(Reduce attributes, std::span<const ValueId> operands, DType result, std::string name = "");
+  ValueId cumulative(Cumulative attributes, ValueId value, std::string name = "");
+  ValueId rowwise(Rowwise attributes, std::span<const ValueId> operands, DType result, std::string name = "");
 
   const Type& type(ValueId value) const { return graph_.type(value); }
   const Graph& peek() const { return graph_; }  // what was added so far, unverified

@@ -219,7 +219,7 @@ TEST(Graph, VerifyRefuses) {
   refuses(Pointwise{sum(2, f32)}, {v, v}, {{f32, {1}}}, "does not broadcast");
   refuses(Pointwise{sum(2, f32)}, {v}, {v}, "has 2 inputs; 1 are given");
   refuses(Pointwise{sum(2, f32)}, {v, {DType::f16, {4}}}, {v}, "reads input 1 as f32; it is f16");
-  refuses(Pointwise{identity(f32)}, {v}, {{DType::f16, {4}}}, "gives f32; the result is f16");
+  refuses(Pointwise{identity(f32)}, {v}, {{DType::f16, {4}}}, "gives f32; f16 is needed");
   refuses(Pointwise{}, {v}, {v}, "without nodes");
   refuses(Matmul{}, {m, m}, {m}, "do not multiply");
   refuses(Matmul{}, {m, v}, {m}, "rank of at least 2");

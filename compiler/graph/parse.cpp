@@ -1,10 +1,12 @@
 // Reads what text.cpp prints. Any text is either a verified graph or ErrorKind::invalid with the number of a line.
 #include <algorithm>
+#include <bit>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "compiler/graph/graph.h"
+#include "compiler/graph/kind_names.h"
 #include "compiler/graph/literal_text.h"
 
 namespace low {
@@ -186,6 +188,22 @@ class AttributeReader {
     if (!value || *value < 0 || *value > maximum) line_.wrong(fmt::format("bad attribute {}", key));
     return value && *value >= 0 && *value <= maximum ? *value : 0;
   }
+  DType dtype(std::string_view key) {
+    const std::optional<DType> dtype = parse_dtype(word(key));
+    if (!dtype) line_.wrong(fmt::format("bad attribute {}", key));
+    return dtype.value_or(DType::f32);
+  }
+  double number(std::string_view key) {
+    const std::optional<uint64_t> bits = parse_literal(DType::f64, word(key));
+    if (!bits) line_.wrong(fmt::format("bad attribute {}", key));
+    return bits ? std::bit_cast<double>(*bits) : 0;
+  }
+  template <typename Enum, size_t n>
+  Enum choice(std::string_view key, const std::array<std::string_view, n>& names) {
+    const std::optional<Enum> value = parse_name<Enum>(names, word(key));
+    if (!value) line_.wrong(fmt::format("bad attribute {}", key));
+    return value.value_or(Enum{});
+  }
   std::optional<Expr> expr(std::string_view key) {
     const Attribute* attribute = take(key, Attribute::Kind::string, true);
     if (attribute == nullptr) return std::nullopt;
@@ -340,9 +358,31 @@ class Parser {
     } else if (kind == "pointwise") {
       if (std::optional<Expr> expr = reader.expr("expr")) out = Pointwise{std::move(*expr)};
     } else if (kind == "matmul") {
-      out = matmul(reader, line);
+      out = matmul(reader);
     } else if (kind == "constant") {
       LOW_TRY(out, constant(types, reader));
+    } else if (kind == "concat") {
+      out = Concat{static_cast<int>(reader.integer("axis", max_rank))};
+    } else if (kind == "pad") {
+      Pad pad;
+      pad.mode = reader.choice<Pad::Mode>("mode", pad_modes);
+      pad.before = reader.shape("before");
+      out = pad;
+    } else if (kind == "gather") {
+      Gather gather;
+      gather.mode = reader.choice<Gather::Mode>("mode", gather_modes);
+      int& number = gather.mode == Gather::Mode::nd ? gather.batch_axes : gather.axis;
+      number = static_cast<int>(reader.integer(gather.mode == Gather::Mode::nd ? "batch_axes" : "axis", max_rank));
+      out = gather;
+    } else if (kind == "cumulative") {
+      Cumulative cumulative{static_cast<int>(reader.integer("axis", max_rank))};
+      cumulative.exclusive = reader.flag("exclusive");
+      cumulative.reverse = reader.flag("reverse");
+      out = cumulative;
+    } else if (kind == "reduce") {
+      out = reduce(reader);
+    } else if (kind == "rowwise") {
+      out = rowwise(reader);
     } else if (kind == "repeat") {
       LOW_TRY(out, repeat(reader, line, depth));
     } else {
@@ -354,12 +394,29 @@ class Parser {
     return out;
   }
 
-  static Attributes matmul(AttributeReader& reader, Line& line) {
+  static Attributes reduce(AttributeReader& reader) {
+    Reduce reduce;
+    reduce.kind = reader.choice<Reduce::Kind>("kind", reduce_kinds);
+    reduce.axes = reader.shape("axes");
+    reduce.accumulate = reader.dtype("accumulate");
+    reduce.last = reader.flag("last");
+    if (reader.has("map")) reduce.map = reader.expr("map");
+    if (reader.has("epilogue")) reduce.epilogue = reader.expr("epilogue");
+    return reduce;
+  }
+
+  static Attributes rowwise(AttributeReader& reader) {
+    Rowwise rowwise;
+    rowwise.kind = reader.choice<Rowwise::Kind>("kind", rowwise_kinds);
+    rowwise.axes = reader.shape("axes");
+    if (reader.has("epsilon")) rowwise.epsilon = reader.number("epsilon");
+    if (reader.has("epilogue")) rowwise.epilogue = reader.expr("epilogue");
+    return rowwise;
+  }
+
+  static Attributes matmul(AttributeReader& reader) {
     Matmul matmul;
-    if (const std::optional<DType> dtype = parse_dtype(reader.word("accumulate")))
-      matmul.accumulate = *dtype;
-    else
-      line.wrong("bad attribute accumulate");
+    matmul.accumulate = reader.dtype("accumulate");
     matmul.transpose_a = reader.flag("transpose_a");
     matmul.transpose_b = reader.flag("transpose_b");
     if (reader.has("epilogue")) matmul.epilogue = reader.expr("epilogue");

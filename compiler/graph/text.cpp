@@ -13,9 +13,12 @@
 //
 // Values are numbered by their ids. Attributes at their defaults (false, propagate for casts, saturate for quantize)
 // are left out.
+#include <bit>
+
 #include <fmt/format.h>
 
 #include "compiler/graph/graph.h"
+#include "compiler/graph/kind_names.h"
 #include "compiler/graph/literal_text.h"
 #include "runtime/base/sha256.h"
 
@@ -65,6 +68,33 @@ std::string matmul_text(const Matmul& a) {
   return out;
 }
 
+std::string reduce_text(const Reduce& a) {
+  std::string out = fmt::format("kind={} axes={} accumulate={}", reduce_kinds[static_cast<size_t>(a.kind)],
+                                to_string(a.axes), name(a.accumulate));
+  if (a.last) out += " last";
+  if (a.map) out += " map=" + quote(to_string(*a.map));
+  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
+  return out;
+}
+
+std::string double_to_string(double value) {
+  return literal_to_string(DType::f64, std::bit_cast<uint64_t>(value), LiteralStyle::decimal);
+}
+
+std::string rowwise_text(const Rowwise& a) {
+  std::string out =
+      fmt::format("kind={} axes={}", rowwise_kinds[static_cast<size_t>(a.kind)], to_string(a.axes));
+  if (a.epsilon != 0) out += " epsilon=" + double_to_string(a.epsilon);
+  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
+  return out;
+}
+
+std::string gather_text(const Gather& a) {
+  const std::string_view mode = gather_modes[static_cast<size_t>(a.mode)];
+  if (a.mode == Gather::Mode::nd) return fmt::format("mode={} batch_axes={}", mode, a.batch_axes);
+  return fmt::format("mode={} axis={}", mode, a.axis);
+}
+
 // The text between the braces.
 std::string attributes_text(const Attributes& attributes) {
   return std::visit(
@@ -81,6 +111,16 @@ std::string attributes_text(const Attributes& attributes) {
             return fmt::format("count={} carried={} invariant={} iterated={} collected={}", a.count, a.carried,
                                a.invariant, a.iterated, a.collected);
           },
+          [](const Concat& a) { return fmt::format("axis={}", a.axis); },
+          [](const Pad& a) {
+            return fmt::format("mode={} before={}", pad_modes[static_cast<size_t>(a.mode)], to_string(a.before));
+          },
+          [](const Gather& a) { return gather_text(a); },
+          [](const Reduce& a) { return reduce_text(a); },
+          [](const Cumulative& a) {
+            return fmt::format("axis={}{}{}", a.axis, a.exclusive ? " exclusive" : "", a.reverse ? " reverse" : "");
+          },
+          [](const Rowwise& a) { return rowwise_text(a); },
           [](const auto&) { return std::string(); },
       },
       attributes);

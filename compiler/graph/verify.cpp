@@ -1,10 +1,12 @@
 // The rules of graph.h, one function for each kind of operation. Each returns the violation, or "".
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "compiler/graph/graph.h"
+#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {
@@ -83,6 +85,12 @@ class Verifier {
                           [&](const Dequantize& a) { return dequantize(a); },
                           [&](const Cast&) { return cast(); },
                           [&](const Repeat& a) { return repeat(a); },
+                          [&](const Concat& a) { return concat(a); },
+                          [&](const Pad& a) { return pad(a); },
+                          [&](const Gather& a) { return gather(a); },
+                          [&](const Reduce& a) { return reduce(a); },
+                          [&](const Cumulative& a) { return cumulative(a); },
+                          [&](const Rowwise& a) { return rowwise(a); },
                       },
                       op.attributes);
   }
@@ -119,8 +127,8 @@ class Verifier {
     return expect({a.tensor->dtype(), a.tensor->shape()});
   }
 
-  // `inputs`: the dtypes that the expression is given.
-  std::string expression(const Expr& expr, std::span<const DType> inputs) const {
+  // `inputs`: the dtypes that the expression is given; `gives`: the dtype that it must have.
+  std::string expression(const Expr& expr, std::span<const DType> inputs, DType gives) const {
     if (const Result<void> verified = verify(expr, "expression"); !verified) return verified.error().message;
     if (expr.inputs != inputs.size()) {
       return fmt::format("its expression has {} inputs; {} are given", expr.inputs, inputs.size());
@@ -131,10 +139,21 @@ class Verifier {
                            name(inputs[node.argument]));
       }
     }
-    if (expr.result_type() != result().dtype) {
-      return fmt::format("its expression gives {}; the result is {}", name(expr.result_type()), name(result().dtype));
+    if (expr.result_type() != gives) {
+      return fmt::format("its expression gives {}; {} is needed", name(expr.result_type()), name(gives));
     }
     return "";
+  }
+
+  // An epilogue over the accumulator and the operands from `first` on.
+  std::string epilogue(const std::optional<Expr>& expr, DType accumulator, size_t first) const {
+    if (!expr) return "";
+    std::vector<DType> inputs = {accumulator};
+    for (size_t i = first; i < operands(); ++i) {
+      if (std::string error = broadcasts(i); !error.empty()) return error;
+      inputs.push_back(operand(i).dtype);
+    }
+    return expression(*expr, inputs, result().dtype);
   }
 
   std::string pointwise(const Pointwise& a) const {
@@ -144,7 +163,7 @@ class Verifier {
       if (std::string error = broadcasts(i); !error.empty()) return error;
       inputs.push_back(operand(i).dtype);
     }
-    return expression(a.expr, inputs);
+    return expression(a.expr, inputs, result().dtype);
   }
 
   static std::string check_accumulator(DType a, DType b, DType accumulate) {
@@ -185,13 +204,7 @@ class Verifier {
     shape.append(m);
     shape.append(n);
     if (std::string error = expect({result().dtype, shape}); !error.empty()) return error;
-    if (!a.epilogue) return "";
-    std::vector<DType> inputs = {a.accumulate};
-    for (size_t i = 2; i < operands(); ++i) {
-      if (std::string error = broadcasts(i); !error.empty()) return error;
-      inputs.push_back(operand(i).dtype);
-    }
-    return expression(*a.epilogue, inputs);
+    return epilogue(a.epilogue, a.accumulate, 2);
   }
 
   std::string reshape() const {
@@ -244,6 +257,101 @@ class Verifier {
     if (std::string error = counts(1, 1, 1); !error.empty()) return error;
     if (operand(0).dtype != result().dtype) return expect({operand(0).dtype, result().shape});
     return broadcasts(0);
+  }
+
+  std::string concat(const Concat& a) const {
+    if (std::string error = counts(1, UINT16_MAX, 1); !error.empty()) return error;
+    std::vector<Shape> shapes;
+    for (size_t i = 0; i < operands(); ++i) {
+      if (operand(i).dtype != operand(0).dtype) return fmt::format("operand {} is {}", i, to_string(operand(i)));
+      shapes.push_back(operand(i).shape);
+    }
+    const std::optional<Shape> shape = concat_shape(shapes, a.axis);
+    if (!shape) return fmt::format("operands do not join along axis {}", a.axis);
+    return expect({operand(0).dtype, *shape});
+  }
+
+  std::string pad(const Pad& a) const {
+    const size_t needed = a.mode == Pad::Mode::constant ? 2 : 1;
+    if (std::string error = counts(needed, needed, 1); !error.empty()) return error;
+    const Shape& from = operand(0).shape;
+    const Shape& to = result().shape;
+    if (a.mode > Pad::Mode::wrap) return "unknown mode";
+    if (needed == 2 && operand(1) != Type{operand(0).dtype, Shape()}) {
+      return fmt::format("a fill of type {} for {}", to_string(operand(1)), to_string(operand(0)));
+    }
+    if (result().dtype != operand(0).dtype || to.rank() != from.rank() || a.before.rank() != from.rank()) {
+      return fmt::format("{} before {} to {}", to_string(a.before), to_string(operand(0)), to_string(result()));
+    }
+    for (int i = 0; i < from.rank(); ++i) {
+      // No extent is negative: a sum of two could overflow, a difference could not.
+      if (a.before[i] < 0 || a.before[i] > to[i] || to[i] - a.before[i] < from[i]) {
+        return fmt::format("axis {}: {} elements before {} of {}", i, a.before[i], from[i], to[i]);
+      }
+      if (needed == 1 && from[i] == 0 && to[i] != 0) return fmt::format("axis {} is empty", i);
+    }
+    return "";
+  }
+
+  std::string gather(const Gather& a) const {
+    if (std::string error = counts(2, 2, 1); !error.empty()) return error;
+    if (a.mode > Gather::Mode::nd || (a.mode == Gather::Mode::nd ? a.axis : a.batch_axes) != 0) return "bad mode";
+    if (operand(1).dtype != DType::i32 && operand(1).dtype != DType::i64) {
+      return fmt::format("indices of type {}", to_string(operand(1)));
+    }
+    const std::optional<Shape> shape = gather_shape(a, operand(0).shape, operand(1).shape);
+    if (!shape) {
+      return fmt::format("indices {} do not fit data {}", to_string(operand(1)), to_string(operand(0)));
+    }
+    return expect({operand(0).dtype, *shape});
+  }
+
+  std::string reduce(const Reduce& a) const {
+    if (std::string error = counts(1, a.epilogue ? UINT16_MAX : 1, 1); !error.empty()) return error;
+    const Shape& from = operand(0).shape;
+    if (a.kind > Reduce::Kind::index_min) return "unknown kind";
+    if (!are_axes(a.axes, from.rank())) return fmt::format("axes {} of {}", to_string(a.axes), to_string(operand(0)));
+    if (a.accumulate != DType::f32 && a.accumulate != DType::f64 && !is_integer(a.accumulate)) {
+      return fmt::format("accumulated in {}", name(a.accumulate));
+    }
+    const bool is_index = a.kind == Reduce::Kind::index_max || a.kind == Reduce::Kind::index_min;
+    if (a.last && !is_index) return "only an index can be the last";
+    if (std::string error = expect({result().dtype, reduced_shape(from, a.axes)}); !error.empty()) return error;
+    if (is_index) {
+      if (a.axes.rank() != 1) return fmt::format("an index along {} axes", a.axes.rank());
+      if (from[static_cast<int>(a.axes[0])] == 0 && result().shape.elements() != 0) return "an index of no elements";
+    }
+    if (a.map) {
+      const DType input = operand(0).dtype;
+      if (std::string error = expression(*a.map, {&input, 1}, a.accumulate); !error.empty()) return "map: " + error;
+    } else if (operand(0).dtype == DType::boolean) {
+      return "of bool, without a map";
+    }
+    return epilogue(a.epilogue, is_index ? DType::i64 : a.accumulate, 1);
+  }
+
+  std::string cumulative(const Cumulative& a) const {
+    if (std::string error = counts(1, 1, 1); !error.empty()) return error;
+    if (a.axis < 0 || a.axis >= operand(0).shape.rank()) return fmt::format("axis {}", a.axis);
+    if (operand(0).dtype == DType::boolean || is_fp8(operand(0).dtype)) return "of " + to_string(operand(0));
+    return expect(operand(0));
+  }
+
+  std::string rowwise(const Rowwise& a) const {
+    if (std::string error = counts(1, a.epilogue ? UINT16_MAX : 1, 1); !error.empty()) return error;
+    const bool is_softmax = a.kind == Rowwise::Kind::softmax || a.kind == Rowwise::Kind::log_softmax;
+    if (a.kind > Rowwise::Kind::rms_norm) return "unknown kind";
+    if (a.axes.rank() == 0 || !are_axes(a.axes, operand(0).shape.rank())) {
+      return fmt::format("axes {} of {}", to_string(a.axes), to_string(operand(0)));
+    }
+    if (!is_float(operand(0).dtype)) return "of " + to_string(operand(0));
+    // Also refuses NaN.
+    if (!(a.epsilon >= 0) || std::isinf(a.epsilon) || (is_softmax && a.epsilon != 0)) {
+      return fmt::format("epsilon {}", a.epsilon);
+    }
+    if (std::string error = expect({result().dtype, operand(0).shape}); !error.empty()) return error;
+    if (!a.epilogue && !is_float(result().dtype)) return "to " + to_string(result());
+    return epilogue(a.epilogue, operand(0).dtype == DType::f64 ? DType::f64 : DType::f32, 1);
   }
 
   // Scale and zero point (of dtype `storage`) of a quantization of `shape`.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -70,6 +71,9 @@ size_t InternHash::operator()(const KernelContract& value) const {
     mixer.add(operand.dtype).add(uint64_t{operand.access.size()});
     for (const Access access : operand.access) mixer.add(access);
   }
+  mixer.add(static_cast<uint64_t>(value.inner)).add(uint64_t{value.kind}).add(std::bit_cast<uint64_t>(value.epsilon));
+  mixer.add((value.last ? uint64_t{1} : 0) | (value.exclusive ? 2U : 0U) | (value.reverse ? 4U : 0U));
+  if (value.map) mixer.add(*value.map);
   return mixer.add(value.expr).result();
 }
 

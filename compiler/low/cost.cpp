@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,13 +25,37 @@ bool strided_both_ways(const OperandContract& operand) {
   return operand.access[0] == Access::strided && operand.access[1] == Access::strided;
 }
 
+// No axis of x is contiguous.
+bool strided_every_way(const OperandContract& operand) {
+  return std::ranges::find(operand.access, Access::unit) == operand.access.end() &&
+         std::ranges::find(operand.access, Access::strided) != operand.access.end();
+}
+
+// What one element of the iteration space costs.
+int64_t element_work(const KernelContract& contract) {
+  switch (contract.family) {
+    case Family::gemm:
+    case Family::pointwise:
+      break;
+    case Family::reduce:
+      return reduce_work(static_cast<Reduce::Kind>(contract.kind), contract.map);
+    case Family::rowwise:
+      return rowwise_work(static_cast<Rowwise::Kind>(contract.kind)) + expression_work(contract.expr);
+    case Family::cumulative:
+      return 2;
+    case Family::gather:
+      return 1;
+  }
+  return expression_work(contract.expr);
+}
+
 KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelRun& run) {
   const KernelContract& contract = graph.contract(run);
   const std::span<const View> operands = graph.operands(run);
   KernelWork work;
   for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
   work.written_bytes = distinct_bytes(graph, operands.back());
-  work.expression_nodes = expression_work(contract.expr);
+  work.expression_nodes = element_work(contract);
   if (contract.family == Family::gemm) {
     work.kind = KernelWork::Kind::gemm;
     work.m = contract.extents[0];
@@ -43,10 +69,24 @@ KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelR
     return work;
   }
   work.kind = KernelWork::Kind::pointwise;
+  work.block_n = machine.vector_lanes;
+  if (contract.family == Family::gather) {
+    const Shape outer = outer_extents(contract);
+    work.n = outer[outer.rank() - 1];
+    work.m = outer.elements() / std::max<int64_t>(work.n, 1);
+    work.read_bytes = std::min(work.read_bytes, work.written_bytes + distinct_bytes(graph, operands[1]));
+    work.strided = contract.operands[0].access[static_cast<size_t>(outer.rank() - 1)] != Access::unit && work.n > 1;
+    return work;
+  }
+  if (contract.family != Family::pointwise) {
+    work.m = outer_extents(contract).elements();
+    work.n = inner_extents(contract).elements();
+    work.strided = strided_every_way(contract.operands[0]);
+    return work;
+  }
   const int last = contract.extents.rank() - 1;
   work.n = contract.extents[last];
   for (int axis = 0; axis < last; ++axis) work.m *= contract.extents[axis];
-  work.block_n = machine.vector_lanes;
   for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
     work.strided = work.strided || contract.operands[i].access[static_cast<size_t>(last)] == Access::strided;
   return work;

@@ -79,6 +79,65 @@ class Comparison {
 
 }  // namespace
 
+Shape outer_extents(const KernelContract& contract) {
+  return Shape(contract.extents.extents().first(static_cast<size_t>(contract.extents.rank() - contract.inner)));
+}
+
+Shape inner_extents(const KernelContract& contract) {
+  return Shape(contract.extents.extents().last(static_cast<size_t>(contract.inner)));
+}
+
+Shape operand_extents(const KernelContract& contract, size_t index) {
+  const bool result = index + 1 == contract.operands.size();
+  switch (contract.family) {
+    case Family::gemm: {
+      const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
+      return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
+    }
+    case Family::reduce:
+      return index == 0 ? contract.extents : outer_extents(contract);
+    case Family::gather: {
+      Shape extents = outer_extents(contract);
+      if (result) return extents;
+      if (index == 1) {
+        extents.append(contract.inner);
+        return extents;
+      }
+      const std::vector<Access>& access = contract.operands[index].access;
+      for (int axis = 0; axis < extents.rank(); ++axis) {
+        if (static_cast<size_t>(axis) < access.size() && access[static_cast<size_t>(axis)] == Access::broadcast)
+          extents[axis] = 1;
+      }
+      for (const int64_t extent : inner_extents(contract)) extents.append(extent);
+      return extents;
+    }
+    case Family::pointwise:
+    case Family::rowwise:
+    case Family::cumulative:
+      break;
+  }
+  return contract.extents;
+}
+
+DType leading_type(const KernelContract& contract) {
+  const bool index = contract.family == Family::reduce &&
+                     (contract.kind == static_cast<uint8_t>(Reduce::Kind::index_max) ||
+                      contract.kind == static_cast<uint8_t>(Reduce::Kind::index_min));
+  return index ? DType::i64 : contract.accumulate;
+}
+
+ExprOperands expr_operands(const KernelContract& contract) {
+  switch (contract.family) {
+    case Family::gemm:
+      return {1, 2};
+    case Family::reduce:
+    case Family::rowwise:
+      return {1, 1};
+    default:
+      return {0, 0};
+  }
+}
+
 bool operator==(const TileGraph& a, const TileGraph& b) { return Comparison(a, b).equal(); }
 
 }  // namespace low

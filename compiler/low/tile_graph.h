@@ -89,6 +89,14 @@ struct View {
 enum class Family : uint8_t {
   gemm,       // result[m, n] = epilogue(sum over k of a[m, k] * b[k, n], extras…[m, n])
   pointwise,  // result[i…] = expression(operands…[i…])
+  // The iteration space of these is (outer axes…, inner axes…), `inner` counting the last ones.
+  // Inner axes are reduced, normalized or summed along. x is over all axes.
+  reduce,      // result[o…] = epilogue(combined over i… of map(x[o…, i…]), extras…[o…]); see Reduce in graph.h
+  rowwise,     // result[o…, i…] = epilogue(normalized x[o…, i…], extras…[o…, i…]); see Rowwise
+  cumulative,  // result[o…, i] = running sum of x[o…, i]; inner = 1; see Cumulative
+  // result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …], an index for each inner axis; negative ones count from the end, others are
+  // clamped. An axis along which data does not vary (broadcast) has extent 1 in data's view, which is the box of all that may be read.
+  gather,
 };
 
 // How an operand's storage runs along an axis of the kernel's iteration space.
@@ -100,7 +108,9 @@ enum class Access : uint8_t {
 
 struct OperandContract {
   DType dtype = DType::f32;
-  // One for each axis. gemm: a over (m, k), b over (k, n), extras and result over (m, n). pointwise: all axes of the iteration space.
+  // One for each axis. gemm: a over (m, k), b over (k, n), extras and result over (m, n). pointwise, rowwise, cumulative: all axes of the
+  // iteration space. reduce: x all axes, extras and result the outer ones. gather: data all axes, indices the outer ones and one of as
+  // many elements as there are inner axes, result the outer ones.
   std::vector<Access> access;
   bool operator==(const OperandContract&) const = default;
 };
@@ -108,15 +118,37 @@ struct OperandContract {
 // Everything that picks one compiled kernel, and nothing that places it.
 struct KernelContract {
   Family family = Family::pointwise;
-  Shape extents;                  // gemm: (m, n, k) of one run; pointwise: the iteration space, rank at least 1
+  Shape extents;                  // gemm: (m, n, k) of one run; others: the iteration space, at least one outer axis
   DType math = DType::f32;        // gemm: the products' operands are converted to this
-  DType accumulate = DType::f32;  // gemm
+  DType accumulate = DType::f32;  // gemm, reduce, cumulative: of the sums; rowwise: f32 or f64, in which it computes
   int64_t stage_k = 0;            // gemm: depth in which the kernel stages operands; a hint that changes no result
-  std::vector<OperandContract> operands;  // gemm: a, b, extras…, result; pointwise: inputs…, result
-  // gemm: input 0 is the accumulator, then the extras. pointwise: the body. Never without nodes.
+  // gemm: a, b, extras…, result; pointwise: inputs…, result; reduce, rowwise: x, extras…, result; cumulative: x, result; gather: data,
+  // indices, result.
+  std::vector<OperandContract> operands;
+  // gemm, reduce: input 0 is the accumulator (i64 for an index), then the extras. rowwise: input 0 is the normalized element, then the
+  // extras. pointwise: the body. Never without nodes, but for cumulative and gather, which have none.
   Expr expr;
+  int inner = 0;            // reduce, rowwise, cumulative, gather: number of inner axes; at least 1, but for gather
+  uint8_t kind = 0;         // of Reduce::Kind or Rowwise::Kind
+  double epsilon = 0;       // rowwise
+  bool last = false;        // reduce: index_max, index_min
+  bool exclusive = false;   // cumulative
+  bool reverse = false;     // cumulative
+  std::optional<Expr> map;  // reduce: applied to each element; gives `accumulate`. Without one, elements are converted
   bool operator==(const KernelContract&) const = default;
 };
+// Extents of operand `index` of a contract: what its views have. The contract's rank and `inner` are right.
+Shape operand_extents(const KernelContract& contract, size_t index);
+// The outer and the inner axes of a contract's iteration space.
+Shape outer_extents(const KernelContract& contract);
+Shape inner_extents(const KernelContract& contract);
+// gemm and reduce: the dtype of the expression's input 0, the accumulator. rowwise: that of the normalized element.
+DType leading_type(const KernelContract& contract);
+// Number of the expression's inputs that are no operands, and the first operand that is one.
+struct ExprOperands {
+  size_t leading = 0, first = 0;
+};
+ExprOperands expr_operands(const KernelContract& contract);
 
 struct KernelRun {
   ContractId contract;

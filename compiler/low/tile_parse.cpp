@@ -26,6 +26,13 @@ std::optional<T> number(std::string_view text) {
   return value;
 }
 
+std::optional<double> hexadecimal(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
 template <typename E, size_t n>
 std::optional<E> named(std::string_view text, const std::string_view (&names)[n]) {
   for (size_t i = 0; i < n; ++i) {
@@ -284,7 +291,7 @@ class Parser {
   void contract(Line& line) {
     numbered(line, contracts_);
     KernelContract contract;
-    contract.family = line.one_of<Family>("'gemm' or 'pointwise'", family_names);
+    contract.family = line.one_of<Family>("a family", family_names);
     contract.extents = line.shape("extents");
     line.expect("math");
     contract.math = line.dtype();
@@ -293,7 +300,7 @@ class Parser {
     line.expect("stage");
     contract.stage_k = line.take<int64_t>("a number", number<int64_t>);
     line.expect("operands");
-    while (line.good() && !line.at_end() && line.peek() != "expr") {
+    while (line.good() && !line.at_end() && line.peek() != "expr" && line.peek() != "inner") {
       const std::string_view word = line.word();
       const size_t colon = word.find(':');
       const std::optional<DType> dtype = parse_dtype(word.substr(0, colon));
@@ -310,15 +317,46 @@ class Parser {
       }
       contract.operands.push_back(std::move(operand));
     }
+    family_words(line, contract);
     line.expect("expr");
     if (!line.good()) return;
-    Result<Expr> expr = parse_expr(line.rest());
+    std::string_view text = line.rest();
+    constexpr std::string_view separator = " map ";
+    if (const size_t place = text.find(separator); place != std::string_view::npos) {
+      contract.map.emplace();
+      if (!expression(line, text.substr(place + separator.size()), *contract.map)) return;
+      text = text.substr(0, place);
+    }
+    if (text != "none" && !expression(line, text, contract.expr)) return;
+    contracts_.push_back(builder_->contract(contract));
+  }
+
+  // What gemm and pointwise do not have.
+  static void family_words(Line& line, KernelContract& contract) {
+    if (contract.family == Family::gemm || contract.family == Family::pointwise) return;
+    line.expect("inner");
+    contract.inner = static_cast<int>(line.index("axis", max_rank + 1));
+    if (contract.family == Family::reduce) {
+      contract.kind = static_cast<uint8_t>(line.one_of<Reduce::Kind>("a kind of reduction", reduce_names));
+      contract.last = line.one_of<int>("'first' or 'last'", end_names) == 1;
+    } else if (contract.family == Family::rowwise) {
+      contract.kind = static_cast<uint8_t>(line.one_of<Rowwise::Kind>("a kind of normalization", rowwise_names));
+      line.expect("epsilon");
+      contract.epsilon = line.take<double>("a hexadecimal number", hexadecimal);
+    } else if (contract.family == Family::cumulative) {
+      contract.exclusive = line.one_of<int>("'inclusive' or 'exclusive'", whole_names) == 1;
+      contract.reverse = line.one_of<int>("'forward' or 'reverse'", direction_names) == 1;
+    }
+  }
+
+  static bool expression(Line& line, std::string_view text, Expr& result) {
+    Result<Expr> expr = parse_expr(text);
     if (!expr) {
       line.wrong("an expression", expr.error().message);
-      return;
+      return false;
     }
-    contract.expr = std::move(*expr);
-    contracts_.push_back(builder_->contract(contract));
+    result = std::move(*expr);
+    return true;
   }
 
   void allocation(Line& line) {

@@ -5,6 +5,10 @@
 //   type 0 f32 extents [5,7] padded [5,8] order [0,1] zero
 //   geometry 0 extents [5,7] strides [8,1] valid [5,7]
 //   contract 0 gemm extents [5,7,3] math f32 accumulate f32 stage 0 operands f32:su f32:su f32:su expr t0 = input.f32 0
+//   contract 1 reduce extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:u inner 1 sum first expr … map …
+//   contract 2 rowwise extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 softmax epsilon 1.5p-20 expr …
+//   contract 3 cumulative extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 inclusive forward expr none
+//   contract 4 gather extents [5,7,9] math f32 accumulate f32 stage 0 operands f32:bus i64:sbb f32:su inner 1 expr none
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256
 //   allocation 0 type 0 home global intermediate binding 0 alias none
@@ -21,6 +25,8 @@
 //   end
 #include "compiler/low/tile_text.h"
 
+#include <array>
+#include <charconv>
 #include <utility>
 
 #include <fmt/format.h>
@@ -43,6 +49,13 @@ std::string quoted(std::string_view text) {
     }
   }
   return out + '"';
+}
+
+// "1.5p-20", what std::from_chars reads as hexadecimal.
+std::string hexadecimal(double value) {
+  std::array<char, 32> text{};
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex);
+  return {text.data(), result.ptr};
 }
 
 std::string id_or(uint32_t index, std::string_view none) {
@@ -88,7 +101,10 @@ class Printer {
         out_ += fmt::format(" {}:", name(operand.dtype));
         for (const Access access : operand.access) out_ += access_letters[static_cast<size_t>(access)];
       }
-      out_ += fmt::format(" expr {}\n", to_string(contract.expr));
+      family_words(contract);
+      out_ += fmt::format(" expr {}", contract.expr.nodes.empty() ? "none" : to_string(contract.expr));
+      if (contract.map) out_ += fmt::format(" map {}", to_string(*contract.map));
+      out_ += '\n';
     }
     for (size_t i = 0; i < graph_.descriptors().size(); ++i) {
       const CopyDescriptor& copy = graph_.descriptors()[i];
@@ -106,6 +122,18 @@ class Printer {
                           id_or(allocation.home.index, "global"), role_names[static_cast<size_t>(allocation.role)],
                           allocation.binding, id_or(allocation.alias.index, "none"));
     }
+  }
+
+  // What gemm and pointwise do not have.
+  void family_words(const KernelContract& contract) {
+    if (contract.family == Family::gemm || contract.family == Family::pointwise) return;
+    out_ += fmt::format(" inner {}", contract.inner);
+    if (contract.family == Family::reduce)
+      out_ += fmt::format(" {} {}", reduce_names[contract.kind], end_names[contract.last ? 1 : 0]);
+    if (contract.family == Family::rowwise)
+      out_ += fmt::format(" {} epsilon {}", rowwise_names[contract.kind], hexadecimal(contract.epsilon));
+    if (contract.family == Family::cumulative)
+      out_ += fmt::format(" {} {}", whole_names[contract.exclusive ? 1 : 0], direction_names[contract.reverse ? 1 : 0]);
   }
 
   void interface(std::string_view kind, const InterfaceTensor& tensor) {

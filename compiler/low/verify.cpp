@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "compiler/low/tile_graph.h"
+#include "compiler/low/verify_contract.h"
 #include "compiler/low/view_use.h"
 
 namespace low {
@@ -65,69 +66,7 @@ Problem check(const CopyDescriptor& copy) {
   return "";
 }
 
-// Extents of operand `index` of a contract: which axes of the iteration space it has.
-Shape operand_extents(const KernelContract& contract, size_t index) {
-  if (contract.family == Family::pointwise) return contract.extents;
-  const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
-  return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
-}
-
-bool accumulates(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64 ||
-         dtype == DType::u32 || dtype == DType::u64;
-}
-
-Problem check(const KernelContract& contract) {
-  const bool gemm = contract.family == Family::gemm;
-  if (!checked_elements(contract.extents.extents())) {
-    return fmt::format("extents {} are out of range", to_string(contract.extents));
-  }
-  if (gemm && contract.extents.rank() != 3) {
-    return fmt::format("gemm has extents {}, expected (m, n, k)", to_string(contract.extents));
-  }
-  if (!gemm && contract.extents.rank() == 0) return "pointwise has no axes";
-  const size_t minimum = gemm ? 3 : 1;
-  if (contract.operands.size() < minimum) {
-    return fmt::format("{} operands, expected at least {}", contract.operands.size(), minimum);
-  }
-  for (size_t i = 0; i < contract.operands.size(); ++i) {
-    const auto rank = static_cast<size_t>(operand_extents(contract, i).rank());
-    if (contract.operands[i].access.size() != rank) {
-      return fmt::format("operand {} has {} axes, expected {}", i, contract.operands[i].access.size(), rank);
-    }
-  }
-  if (gemm) {
-    if (contract.stage_k < 0) return fmt::format("stage_k is {}", contract.stage_k);
-    if (!accumulates(contract.accumulate))
-      return fmt::format("gemm cannot accumulate in {}", name(contract.accumulate));
-    if (contract.math == DType::boolean || is_float(contract.math) != is_float(contract.accumulate)) {
-      return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(contract.math),
-                         name(contract.accumulate));
-    }
-  }
-  if (contract.expr.nodes.empty()) return "its expression has no nodes";
-  if (const auto verified = verify(contract.expr, "expression"); !verified) return verified.error().message;
-  // Operands behind the expression's inputs: gemm's input 0 is the accumulator, the extras follow a and b.
-  const size_t inputs = contract.operands.size() - (gemm ? 2 : 1);
-  if (contract.expr.inputs != inputs) {
-    return fmt::format("its expression has {} inputs, expected {}", contract.expr.inputs, inputs);
-  }
-  for (const ExprNode& node : contract.expr.nodes) {
-    if (node.op != ExprOp::input) continue;
-    const DType expected = !gemm                ? contract.operands[node.argument].dtype
-                           : node.argument == 0 ? contract.accumulate
-                                                : contract.operands[size_t{node.argument} + 1].dtype;
-    if (node.dtype != expected) {
-      return fmt::format("input {} of its expression is {}, the operand is {}", node.argument, name(node.dtype),
-                         name(expected));
-    }
-  }
-  if (contract.expr.result_type() != contract.operands.back().dtype) {
-    return fmt::format("its expression gives {}, the result is {}", name(contract.expr.result_type()),
-                       name(contract.operands.back().dtype));
-  }
-  return "";
-}
+Problem check(const KernelContract& contract) { return contract_problem(contract); }
 
 class Verifier {
  public:
@@ -422,13 +361,19 @@ class Verifier {
     std::vector<ViewUse> uses;
     for_each_use(graph_, command, [&](const ViewUse& use) { uses.push_back(use); });
     const ViewUse& result = uses.back();
-    const bool gemm =
-        command.kind == Command::Kind::run && graph_.contract(graph_.runs()[command.index]).family == Family::gemm;
+    // Operands below `others` are read more than once, or elsewhere than where the result is written.
+    size_t others = 0;
+    if (command.kind == Command::Kind::run) {
+      const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
+      others = contract.family == Family::gemm ? 2
+               : contract.family == Family::pointwise || contract.family == Family::rowwise ? 0
+                                                                                            : contract.operands.size();
+    }
     for (size_t i = 0; i + 1 < uses.size(); ++i) {
       const ViewUse& operand = uses[i];
       if (roots_[operand.view.allocation] != roots_[result.view.allocation]) continue;
       if (!uses_overlap(graph_, operand, result, counts_)) continue;
-      bool same = command.kind == Command::Kind::run && !(gemm && i < 2) && operand.view.offset == result.view.offset &&
+      bool same = command.kind == Command::Kind::run && i >= others && operand.view.offset == result.view.offset &&
                   byte_size(graph_.type(operand.view.allocation).dtype) ==
                       byte_size(graph_.type(result.view.allocation).dtype) &&
                   std::ranges::equal(graph_.terms(operand.view), graph_.terms(result.view));

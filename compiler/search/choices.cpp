@@ -65,8 +65,8 @@ Choice choice_of(OpPlan plan, const CostSum& cost) {
 
 // Calls add(split, cost) for the best splits.
 template <typename Add>
-void split_choices(SearchContext& context, const SplitWork& work, const Add& add) {
-  const std::vector<SplitPlan> space = split_space(context.machine, work.shape, context.options.candidates_per_op);
+void split_choices(SearchContext& context, const SplitWork& work, const Shape& shape, const Add& add) {
+  const std::vector<SplitPlan> space = split_space(context.machine, shape, context.options.candidates_per_op);
   const auto evaluate = [&](const SplitPlan& plan) {
     CostSum sum;
     sum.add(split_cost(context.machine, work, plan));
@@ -90,8 +90,8 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
       choices.push_back(choice_of(space[ranked.index], ranked.cost));
       choices.back().temporary_bytes = partial_sum_bytes(work, space[ranked.index]);
     }
-  } else if (std::holds_alternative<Pointwise>(op.attributes)) {
-    split_choices(context, pointwise_work(graph, op, operands),
+  } else if (is_split(op)) {
+    split_choices(context, split_work(graph, op, operands), split_shape(graph, op),
                   [&](const SplitPlan& split, const CostSum& cost) { choices.push_back(choice_of(split, cost)); });
   } else if (is_movement(op)) {
     const Type& result = graph.type(graph.result(op));
@@ -104,9 +104,11 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
       ++context.candidates;
     }
     // The order in which a copy reads is that of the view; a reshape without one reads its operand in the operand's own order.
-    SplitWork work = copy_work(result, view ? *view : row_major(result.shape));
-    if (!view) work.strided = copy_work(graph.type(graph.operands(op)[0]), operands[0]).strided;
-    split_choices(context, work, [&](const SplitPlan& split, const CostSum& cost) {
+    const bool assembled = std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes);
+    SplitWork work = assembled ? assembly_work(graph, op, operands)
+                               : copy_work(result, view ? *view : row_major(result.shape));
+    if (!view && !assembled) work.strided = copy_work(graph.type(graph.operands(op)[0]), operands[0]).strided;
+    split_choices(context, work, result.shape, [&](const SplitPlan& split, const CostSum& cost) {
       choices.push_back(choice_of(MovementPlan{true, split}, cost));
     });
   }
@@ -115,7 +117,7 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
 
 std::vector<Choice> output_choices(SearchContext& context, const Type& type, const Layout& source) {
   std::vector<Choice> choices;
-  split_choices(context, copy_work(type, source), [&](const SplitPlan& split, const CostSum& cost) {
+  split_choices(context, copy_work(type, source), type.shape, [&](const SplitPlan& split, const CostSum& cost) {
     Choice choice = choice_of(NoPlan{}, cost);
     choice.output = split;
     choices.push_back(std::move(choice));

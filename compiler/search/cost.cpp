@@ -70,6 +70,24 @@ int64_t expression_work(const Expr& expr) {
   return work;
 }
 
+int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map) {
+  const bool index = kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min;
+  return (map ? expression_work(*map) : 1) + (index ? 3 : 1);
+}
+
+int64_t rowwise_work(Rowwise::Kind kind) {
+  switch (kind) {
+    case Rowwise::Kind::softmax:
+    case Rowwise::Kind::log_softmax:
+      return 17;  // conversion, maximum, subtraction, exp, sum, and one more
+    case Rowwise::Kind::layer_norm:
+      return 7;
+    case Rowwise::Kind::rms_norm:
+      break;
+  }
+  return 4;
+}
+
 Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   Cost cost;
   if (work.m <= 0 || work.n <= 0) return cost;

@@ -23,6 +23,17 @@ bool matrix_strided(const Shape& shape, const Layout& layout) {
   return true;
 }
 
+// Whether no axis is contiguous: kernels that reduce or normalize take rows along any axis.
+bool all_strided(const Shape& shape, const Layout& layout) {
+  bool any = false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] <= 1 || layout.strides[axis] == 0) continue;
+    if (layout.strides[axis] == 1) return false;
+    any = true;
+  }
+  return any;
+}
+
 // The extents along which an operand that broadcasts to `result` varies.
 Shape varying(const Shape& shape, const Layout& layout, const Shape& result) {
   Shape varies = result;
@@ -187,7 +198,7 @@ SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layou
   const Type& result = graph.type(graph.result(op));
   const std::span<const ValueId> values = graph.operands(op);
   SplitWork work;
-  work.shape = result.shape;
+  work.shape = work.written = result.shape;
   work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
   work.expression_nodes = expression_work(std::get<Pointwise>(op.attributes).expr);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -200,10 +211,92 @@ SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layou
   return work;
 }
 
+namespace {
+
+// x is operand 0; the others broadcast to the result.
+SplitWork group_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  const Type& result = graph.type(graph.result(op));
+  const std::span<const ValueId> values = graph.operands(op);
+  const Type& x = graph.type(values[0]);
+  SplitWork work;
+  work.shape = x.shape;
+  work.written = result.shape;
+  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Type& type = graph.type(values[i]);
+    work.operands.push_back({static_cast<int64_t>(byte_size(type.dtype)), varying(type.shape, operands[i], result.shape)});
+  }
+  work.operands[0].varies = varying(x.shape, operands[0], x.shape);
+  work.strided = all_strided(x.shape, operands[0]);
+  return work;
+}
+
+// Each element of the result reads one of data, and the indices that name it.
+SplitWork gather_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  const Type& result = graph.type(graph.result(op));
+  const std::span<const ValueId> values = graph.operands(op);
+  const auto& gather = std::get<Gather>(op.attributes);
+  const Type& data = graph.type(values[0]);
+  const Type& indices = graph.type(values[1]);
+  SplitWork work;
+  work.shape = work.written = result.shape;
+  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  work.expression_nodes = 1;
+  work.operands.push_back({work.result_bytes, result.shape});
+  Shape named = result.shape;  // axes of the result that the indices have
+  const int rank = indices.shape.rank();
+  for (int axis = 0; axis < named.rank(); ++axis) {
+    const bool is_named = gather.mode == Gather::Mode::elements ||
+                          (gather.mode == Gather::Mode::axis ? axis >= gather.axis && axis < gather.axis + rank
+                                                             : axis < rank - 1);
+    if (!is_named) named[axis] = 1;
+  }
+  const int64_t depth = gather.mode == Gather::Mode::nd ? indices.shape[rank - 1] : 1;
+  work.operands.push_back({static_cast<int64_t>(byte_size(indices.dtype)) * depth, named});
+  // Rows are contiguous unless an index names elements of the last axis.
+  const int last = data.shape.rank() - 1;
+  const bool by_element = gather.mode == Gather::Mode::nd ? gather.batch_axes + depth > last : gather.axis == last;
+  work.strided = by_element || innermost_strided(data.shape, operands[0]);
+  return work;
+}
+
+}  // namespace
+
+SplitWork split_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  if (std::holds_alternative<Pointwise>(op.attributes)) return pointwise_work(graph, op, operands);
+  if (std::holds_alternative<Gather>(op.attributes)) return gather_work(graph, op, operands);
+  SplitWork work = group_work(graph, op, operands);
+  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
+    work.expression_nodes = reduce_work(reduce->kind, reduce->map);
+  } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
+    work.expression_nodes = rowwise_work(rowwise->kind) + (rowwise->epilogue ? expression_work(*rowwise->epilogue) : 1);
+  } else {
+    work.expression_nodes = 2;
+  }
+  return work;
+}
+
+SplitWork assembly_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  const std::span<const ValueId> values = graph.operands(op);
+  const Type& result = graph.type(graph.result(op));
+  SplitWork work = copy_work(result, row_major(result.shape));
+  if (const auto* pad = std::get_if<Pad>(&op.attributes)) {
+    work.strided = innermost_strided(graph.type(values[0]).shape, operands[0]);
+    for (int axis = 0; axis < result.shape.rank(); ++axis) {
+      if (pad->before[axis] > 0 || result.shape[axis] > graph.type(values[0]).shape[axis]) work.commands += 2;
+    }
+    return work;
+  }
+  work.commands = static_cast<int64_t>(values.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    work.strided = work.strided || innermost_strided(graph.type(values[i]).shape, operands[i]);
+  return work;
+}
+
 SplitWork copy_work(const Type& type, const Layout& source) {
   SplitWork work;
   work.kind = KernelWork::Kind::copy;
-  work.shape = type.shape;
+  work.shape = work.written = type.shape;
   work.result_bytes = static_cast<int64_t>(byte_size(type.dtype));
   work.operands.push_back({work.result_bytes, varying(type.shape, source, type.shape)});
   work.strided = innermost_strided(type.shape, source);
@@ -211,37 +304,40 @@ SplitWork copy_work(const Type& type, const Layout& source) {
 }
 
 Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& plan) {
-  if (work.shape.elements() == 0) return {};
+  const Shape& written = work.written.rank() == work.shape.rank() ? work.written : work.shape;
+  if (written.elements() == 0) return {};
   const int rank = work.shape.rank();
   const auto axis = static_cast<int>(plan.axis);
-  const int64_t extent = rank == 0 ? 1 : work.shape[axis];
+  const int64_t extent = rank == 0 ? 1 : written[axis];
   const int64_t part = ceil_div(extent, plan.parts);
   const auto used = static_cast<double>(ceil_div(extent, part));
 
   // The first part, a box: rows of contiguous elements.
   KernelWork run;
   run.kind = work.kind;
-  for (int i = 0; i < rank; ++i) (i < axis ? run.m : run.n) *= i == axis ? part : work.shape[i];
+  for (int i = 0; i < rank; ++i) (i < axis ? run.m : run.n) *= i == axis && written[i] > 1 ? part : work.shape[i];
   run.block_n = machine.vector_lanes;
   run.expression_nodes = work.expression_nodes;
-  run.written_bytes = run.m * run.n * work.result_bytes;
+  run.written_bytes = work.result_bytes;
+  for (int i = 0; i < rank; ++i) run.written_bytes *= i == axis ? part : written[i];
   run.strided = work.strided;
-  double bytes = static_cast<double>(work.shape.elements()) * static_cast<double>(work.result_bytes);
+  double bytes = static_cast<double>(written.elements()) * static_cast<double>(work.result_bytes);
   double distinct = bytes;
   for (const SplitWork::Operand& operand : work.operands) {
     int64_t read = operand.element_bytes;
     double all = static_cast<double>(operand.element_bytes);
     for (int i = 0; i < rank; ++i) {
-      read *= i == axis ? std::min(operand.varies[i], part) : operand.varies[i];
+      read *= i == axis && written[i] > 1 ? std::min(operand.varies[i], part) : operand.varies[i];
       all *= static_cast<double>(operand.varies[i]);
     }
-    const bool each_part = rank == 0 || operand.varies[axis] == 1;
+    const bool each_part = rank == 0 || operand.varies[axis] == 1;  // read by all of them
     run.read_bytes += read;
     bytes += each_part ? all * used : all;
     distinct += all;
   }
   SuperstepWork superstep;
   superstep.tiles.push_back(kernel_cost(machine, run));
+  superstep.tiles.back().launch += static_cast<double>(work.commands - 1) * machine.command_cycles;
   superstep.bytes = bytes;
   superstep.distinct_bytes = distinct;
   return superstep_cost(machine, superstep);

@@ -33,20 +33,27 @@ CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const Matmul
 // Bytes of the partial sums, which live in between; 0 without.
 uint64_t partial_sum_bytes(const MatmulWork& work, const MatmulPlan& plan);
 
-// What the cost of a pointwise operation or a copy depends on, apart from its split.
+// What the cost of an operation that is cut along one axis depends on, apart from its split.
 struct SplitWork {
   struct Operand {
     int64_t element_bytes = 0;
-    Shape varies;  // for each axis of the result: its extent, or 1 where the operand stays the same
+    Shape varies;  // for each axis of `shape`: its extent, or 1 where the operand stays the same
   };
   KernelWork::Kind kind = KernelWork::Kind::pointwise;
-  Shape shape;
+  Shape shape;               // of the iteration space: that of the result, or of x where axes are reduced
+  Shape written;             // for each axis of `shape`: its extent, or 1 where it is reduced; rank 0: as `shape`
   int64_t result_bytes = 4;  // of an element
   int64_t expression_nodes = 0;
   std::vector<Operand> operands;
   bool strided = false;
+  int64_t commands = 1;  // of one part
 };
 SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
+// reduce, rowwise, cumulative, gather, concat, pad.
+// Any operation with a SplitPlan: pointwise, reduce, rowwise, cumulative, gather.
+SplitWork split_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
+// concat, pad: each part is a few copies.
+SplitWork assembly_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
 // Copies a value of this type and layout to row-major order.
 SplitWork copy_work(const Type& type, const Layout& source);
 // One superstep with one kernel run for each part; nothing at all for a result without elements.

@@ -49,7 +49,8 @@ struct MatmulPlan {
 };
 
 // The result's row-major index space is cut along `axis` into `parts` (part i covers [i * ceil(extent / parts), …) on tile i).
-// Used by pointwise, and by movements that are materialized.
+// Used by pointwise, and by movements that are materialized; and by reduce, rowwise, cumulative and gather, along an axis that is not
+// reduced, normalized or summed along (one part where there is none).
 struct SplitPlan {
   uint32_t axis = 0;
   uint32_t parts = 1;
@@ -57,7 +58,7 @@ struct SplitPlan {
 };
 
 // reshape, transpose, slice, expand: `view` leaves the data where it is, `copy` writes it anew in row-major order.
-// A reshape whose operand's strides do not allow a view must be `copy`.
+// A reshape whose operand's strides do not allow a view must be `copy`, and so must concat and pad.
 struct MovementPlan {
   bool copy = false;
   SplitPlan split;  // of the copy

@@ -133,9 +133,9 @@ class Verifier {
       if (!std::holds_alternative<MatmulPlan>(plan)) return mismatch("matmul");
       return matmul(std::get<MatmulPlan>(plan), graph, op, name);
     }
-    if (std::holds_alternative<Pointwise>(op.attributes)) {
+    if (is_split(op)) {
       if (!std::holds_alternative<SplitPlan>(plan)) return mismatch("split");
-      return split(std::get<SplitPlan>(plan), graph.type(graph.result(op)).shape, name);
+      return split(std::get<SplitPlan>(plan), split_shape(graph, op), name);
     }
     if (is_movement(op)) {
       if (!std::holds_alternative<MovementPlan>(plan)) return mismatch("view or copy");
@@ -145,6 +145,9 @@ class Verifier {
         return wrong(name, "a view; without global memory only a reshape that keeps the last extent can be one");
       }
       const std::optional<Layout> layout = view_layout(graph, op, layouts[graph.operands(op)[0]]);
+      if (std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes)) {
+        return wrong(name, "a view, which it cannot be");
+      }
       if (!layout) return wrong(name, "a view of an operand whose strides do not allow one");
       layouts[graph.result(op)] = *layout;
       return {};

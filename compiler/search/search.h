@@ -33,16 +33,21 @@ struct CostSum {
 // transcendental functions. What KernelWork::expression_nodes counts.
 int64_t expression_work(const Expr& expr);
 
+// What one element of x costs in a reduction, with `map` or the conversion in it, and in a normalization, epilogues apart.
+int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map);
+int64_t rowwise_work(Rowwise::Kind kind);
+
 // One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
 struct KernelWork {
   enum class Kind : uint8_t { gemm, pointwise, copy } kind = Kind::pointwise;
-  int64_t m = 1, n = 1, k = 1;       // gemm; for others m rows of n contiguous elements
+  int64_t m = 1, n = 1, k = 1;       // gemm; for others m rows of n contiguous elements (of x in reductions)
   int64_t block_m = 1, block_n = 1;  // the multiples that the kernel rounds up to
   DType a = DType::f32, b = DType::f32;
   int64_t expression_nodes = 0;  // operations for each element of the result (epilogue or pointwise body)
   int64_t read_bytes = 0;        // of operands, once each
   int64_t written_bytes = 0;
-  bool strided = false;  // an operand's innermost stride is neither 0 nor 1
+  // An operand's innermost stride is neither 0 nor 1; of reductions and normalizations: no axis of x has stride 1.
+  bool strided = false;
 };
 // One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth for both
 // search and low/cost.

@@ -191,9 +191,26 @@ std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, i
   return result;
 }
 
+Shape split_shape(const Graph& graph, const Op& op) {
+  Shape shape = graph.type(graph.result(op)).shape;
+  if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
+    for (const int64_t axis : rowwise->axes) shape[static_cast<int>(axis)] = 1;
+  } else if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) {
+    shape[cumulative->axis] = 1;
+  }
+  return shape;
+}
+
+bool is_split(const Op& op) {
+  return std::holds_alternative<Pointwise>(op.attributes) || std::holds_alternative<Reduce>(op.attributes) ||
+         std::holds_alternative<Rowwise>(op.attributes) || std::holds_alternative<Cumulative>(op.attributes) ||
+         std::holds_alternative<Gather>(op.attributes);
+}
+
 bool is_movement(const Op& op) {
   return std::holds_alternative<Reshape>(op.attributes) || std::holds_alternative<Transpose>(op.attributes) ||
-         std::holds_alternative<Slice>(op.attributes) || std::holds_alternative<Expand>(op.attributes);
+         std::holds_alternative<Slice>(op.attributes) || std::holds_alternative<Expand>(op.attributes) ||
+         std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes);
 }
 
 std::optional<Layout> view_layout(const Graph& graph, const Op& op, const Layout& operand) {

@@ -33,9 +33,16 @@ std::optional<std::string> block_violation(const Machine& machine, const MatmulP
 // At most `limit` ways to cut a result of this shape; {axis 0, parts 1} alone for rank 0 and for nothing.
 std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit);
 
-// reshape, transpose, slice, expand.
+// The shape along whose axes the result of `op` may be cut: that of the result, with extent 1 for axes along which elements depend on one
+// another (normalized or summed along; reduced ones have extent 1 anyway).
+Shape split_shape(const Graph& graph, const Op& op);
+
+// pointwise, reduce, rowwise, cumulative, gather: planned by a SplitPlan.
+bool is_split(const Op& op);
+// reshape, transpose, slice, expand, concat, pad: planned by a MovementPlan.
 bool is_movement(const Op& op);
-// Where the result of movement `op` lies if it stays a view of an operand of this layout; nothing when it cannot.
+// Where the result of movement `op` lies if it stays a view of an operand of this layout; nothing when it cannot
+// (concat and pad never can).
 std::optional<Layout> view_layout(const Graph& graph, const Op& op, const Layout& operand);
 
 // Repeat reads invariant and iterated operands in row-major order: whether this operand of `op` has to lie so.

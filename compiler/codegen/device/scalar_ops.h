@@ -164,6 +164,36 @@ LOW_INLINE bool logical_not(bool a) { return !a; }
 LOW_INLINE bool logical_and(bool a, bool b) { return (static_cast<int>(a) & static_cast<int>(b)) != 0; }
 LOW_INLINE bool logical_or(bool a, bool b) { return (static_cast<int>(a) | static_cast<int>(b)) != 0; }
 LOW_INLINE bool logical_xor(bool a, bool b) { return a != b; }
+// On bit patterns; a shift by a negative count, or by all bits, leaves nothing.
+template <typename T>
+LOW_INLINE T bit_and(T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <typename T>
+LOW_INLINE T bit_or(T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <typename T>
+LOW_INLINE T bit_xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+template <typename T>
+LOW_INLINE Wrap<T> bit_pattern(T a) {
+  // Without the copies of the sign in front of a narrow integer.
+  if constexpr (sizeof(T) < 4) {
+    return static_cast<Wrap<T>>(a) & ((u32{1} << (8 * sizeof(T))) - 1);
+  } else {
+    return static_cast<Wrap<T>>(a);
+  }
+}
+template <typename T>
+LOW_INLINE T shift_left(T a, T count) {
+  return bit_pattern(count) >= 8 * sizeof(T) ? T{0} : static_cast<T>(bit_pattern(a) << bit_pattern(count));
+}
+template <typename T>
+LOW_INLINE T shift_right(T a, T count) {
+  return bit_pattern(count) >= 8 * sizeof(T) ? T{0} : static_cast<T>(bit_pattern(a) >> bit_pattern(count));
+}
 template <typename T>
 LOW_INLINE T where(bool condition, T a, T b) {
   return condition ? a : b;

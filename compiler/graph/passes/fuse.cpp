@@ -130,7 +130,10 @@ class Fusion {
       }
     }
     for (size_t i = nodes_.size(); i-- > 0;) {
-      if (!nodes_[i].dead && std::holds_alternative<Pointwise>(nodes_[i].attributes)) absorb_matmul(i);
+      if (!nodes_[i].dead && std::holds_alternative<Pointwise>(nodes_[i].attributes)) become_epilogue(i);
+    }
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (!nodes_[i].dead && std::holds_alternative<Reduce>(nodes_[i].attributes)) absorb_map(i);
     }
     return rebuild();
   }
@@ -164,8 +167,24 @@ class Fusion {
     }
   }
   bool is_fusable(size_t i) const {
-    return std::holds_alternative<Pointwise>(nodes_[i].attributes) ||
-           std::holds_alternative<Matmul>(nodes_[i].attributes);
+    return std::holds_alternative<Pointwise>(nodes_[i].attributes) || accumulator(i).has_value();
+  }
+  // The type that the epilogue of a matmul, reduce or rowwise is given; nothing for other operations.
+  std::optional<DType> accumulator(size_t i) const {
+    if (const auto* matmul = std::get_if<Matmul>(&nodes_[i].attributes)) return matmul->accumulate;
+    if (const auto* reduce = std::get_if<Reduce>(&nodes_[i].attributes)) {
+      const bool is_index = reduce->kind == Reduce::Kind::index_max || reduce->kind == Reduce::Kind::index_min;
+      return is_index ? DType::i64 : reduce->accumulate;
+    }
+    if (std::holds_alternative<Rowwise>(nodes_[i].attributes)) {
+      return graph_.type(nodes_[i].operands[0]).dtype == DType::f64 ? DType::f64 : DType::f32;
+    }
+    return std::nullopt;
+  }
+  static std::optional<Expr>& epilogue(Attributes& attributes) {
+    if (auto* matmul = std::get_if<Matmul>(&attributes)) return matmul->epilogue;
+    if (auto* reduce = std::get_if<Reduce>(&attributes)) return reduce->epilogue;
+    return std::get<Rowwise>(attributes).epilogue;
   }
 
   static uint16_t position(std::vector<ValueId>& list, ValueId value) {
@@ -225,20 +244,21 @@ class Fusion {
     return false;
   }
 
-  // Makes pointwise p the epilogue of the latest matmul that it is the only consumer of.
-  void absorb_matmul(size_t p) {
+  // Makes pointwise p the epilogue of the latest matmul, reduce or rowwise that it is the only consumer of.
+  void become_epilogue(size_t p) {
     std::optional<ValueId> value;
     for (const ValueId operand : nodes_[p].operands) {
-      if (!std::holds_alternative<Matmul>(nodes_[producer(operand)].attributes) || !only_consumer(operand, p) ||
-          !(shape(operand) == shape(result(p)))) {
+      if (!accumulator(producer(operand)) || !only_consumer(operand, p) || !(shape(operand) == shape(result(p)))) {
         continue;
       }
       if (!value || producer(operand) > producer(*value)) value = operand;
     }
     if (!value) return;
     const Node& m = nodes_[producer(*value)];
-    Matmul matmul = std::get<Matmul>(m.attributes);
-    const std::span<const ValueId> old_extras = std::span(m.operands).subspan(2);
+    Attributes attributes = m.attributes;
+    std::optional<Expr>& old = epilogue(attributes);
+    const size_t fixed = std::holds_alternative<Matmul>(attributes) ? 2 : 1;
+    const std::span<const ValueId> old_extras = std::span(m.operands).subspan(fixed);
     std::vector<ValueId> extras;
     for (const ValueId operand : old_extras) position(extras, operand);
     for (const ValueId operand : nodes_[p].operands) {
@@ -246,12 +266,12 @@ class Fusion {
     }
     if (extras.size() > std::max(max_inputs, old_extras.size())) return;
     ExprBuilder builder(static_cast<int>(1 + extras.size()));
-    uint16_t sum = builder.input(0, matmul.accumulate);
-    if (matmul.epilogue) {
+    uint16_t sum = builder.input(0, *accumulator(producer(*value)));
+    if (old) {
       std::vector<uint16_t> arguments = {sum};
       const std::vector<uint16_t> rest = inputs(builder, old_extras, extras, 1);
       arguments.insert(arguments.end(), rest.begin(), rest.end());
-      sum = builder.inline_expr(*matmul.epilogue, arguments);
+      sum = builder.inline_expr(*old, arguments);
     } else {
       sum = builder.convert(sum, graph_.type(*value).dtype);
     }
@@ -263,12 +283,36 @@ class Fusion {
     Expr expr =
         std::move(builder).finish(builder.inline_expr(std::get<Pointwise>(nodes_[p].attributes).expr, arguments));
     if (expr.nodes.size() > max_nodes) return;
-    matmul.epilogue = std::move(expr);
-    std::vector<ValueId> operands = {m.operands[0], m.operands[1]};
+    old = std::move(expr);
+    std::vector<ValueId> operands(m.operands.begin(), m.operands.begin() + static_cast<std::ptrdiff_t>(fixed));
     operands.insert(operands.end(), extras.begin(), extras.end());
     if (nodes_[p].name.empty()) nodes_[p].name = m.name;
-    nodes_[p].attributes = std::move(matmul);
+    nodes_[p].attributes = std::move(attributes);
     replace_operands(p, std::move(operands));
+  }
+
+  // Makes a pointwise of one operand that only feeds reduce r its map.
+  void absorb_map(size_t r) {
+    const ValueId value = nodes_[r].operands[0];
+    const size_t q = producer(value);
+    const auto* pointwise = std::get_if<Pointwise>(&nodes_[q].attributes);
+    if (pointwise == nullptr || nodes_[q].dead || nodes_[q].operands.size() != 1 || !only_consumer(value, r)) return;
+    // An extra of r may be the value, too.
+    if (std::ranges::count(nodes_[r].operands, value) != 1) return;
+    const ValueId input = nodes_[q].operands[0];
+    if (!(shape(input) == shape(value))) return;
+    Reduce reduce = std::get<Reduce>(nodes_[r].attributes);
+    ExprBuilder builder(1);
+    const uint16_t element = builder.input(0, graph_.type(input).dtype);
+    uint16_t mapped = builder.inline_expr(pointwise->expr, {&element, 1});
+    mapped = reduce.map ? builder.inline_expr(*reduce.map, {&mapped, 1}) : builder.convert(mapped, reduce.accumulate);
+    Expr expr = std::move(builder).finish(mapped);
+    if (expr.nodes.size() > max_nodes) return;
+    reduce.map = std::move(expr);
+    std::vector<ValueId> operands = nodes_[r].operands;
+    operands[0] = input;
+    nodes_[r].attributes = std::move(reduce);
+    replace_operands(r, std::move(operands));
   }
 
   Result<Graph> rebuild() const {

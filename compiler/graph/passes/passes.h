@@ -6,7 +6,8 @@
 namespace low {
 
 // Before: whatever a frontend emits. After: dead operations are gone, equal operations are one, constant operands are folded
-// (results of up to `fold_limit_bytes`), reshape/transpose/slice/expand/cast chains are composed and identities dropped,
+// (results of up to `fold_limit_bytes`), reshape/transpose/slice/expand/cast/concat chains are composed and identities dropped,
+// gathers with constant evenly spaced indices are slices, reductions of single elements are pointwise,
 // repeats of 0 iterations are replaced by their initial values, invariant operands that a body merely passes on, or that are
 // constants, are resolved, and unused region inputs are removed. Runs to a fixed point; first and last of the passes.
 Result<Graph> canonicalize(const Graph& graph);
@@ -19,8 +20,8 @@ Result<Graph> canonicalize(const Graph& graph);
 Result<Graph> fold_dequantize(const Graph& graph);
 
 // Before: quantize, dequantize, cast and pointwise operations, one node each. After: chains and diamonds of single-purpose
-// pointwise operations are one `pointwise`; those that only consume one matmul's result (at its shape) are its epilogue, up to
-// and including a final quantize or cast. quantize, dequantize and cast become expressions. A producer is duplicated into its
+// pointwise operations are one `pointwise`; those that only consume the result of one matmul, reduce or rowwise (at its shape) are
+// its epilogue, up to and including a final quantize or cast, and one of one operand that only feeds a reduce is its map. quantize, dequantize and cast become expressions. A producer is duplicated into its
 // consumers only when it is a scalar-cheap (no transcendental) expression of constants or broadcast operands.
 Result<Graph> fuse(const Graph& graph);
 

@@ -39,6 +39,7 @@ class Rewriter {
   ValueId producer_operand(ValueId value, size_t i = 0) const {
     return builder_.peek().operands(producer_op(value))[i];
   }
+  size_t producer_operand_count(ValueId value) const { return producer_op(value).operands.count; }
   // The tensor of a constant, or null.
   std::shared_ptr<const Tensor> tensor(ValueId value) const {
     const std::optional<Constant> constant = producer<Constant>(value);
@@ -60,6 +61,14 @@ std::optional<ValueId> simplify(Rewriter& rewriter, const Attributes& attributes
                                 const Type& type, const std::string& name);
 std::optional<ValueId> simplify_pointwise(Rewriter& rewriter, const Pointwise& pointwise,
                                           std::span<const ValueId> operands, const Type& type, const std::string& name);
+std::optional<ValueId> simplify_reduce(Rewriter& rewriter, const Reduce& reduce, std::span<const ValueId> operands,
+                                       const Type& type, const std::string& name);
+std::optional<ValueId> simplify_rowwise(Rewriter& rewriter, const Rowwise& rowwise, std::span<const ValueId> operands,
+                                        const Type& type, const std::string& name);
+std::optional<ValueId> simplify_concat(Rewriter& rewriter, const Concat& concat, std::span<const ValueId> operands,
+                                       const Type& type, const std::string& name);
+std::optional<ValueId> simplify_gather(Rewriter& rewriter, const Gather& gather, std::span<const ValueId> operands,
+                                       const Type& type, const std::string& name);
 std::optional<ValueId> simplify_matmul(Rewriter& rewriter, const Matmul& matmul, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name);
 // Of an operation that works element by element (the others broadcast): moves a reshape of an operand behind it when

@@ -1,4 +1,4 @@
-// Local simplification of movement, casts and quantization; simplify_compute.cpp has the rest.
+// Local simplification of movement, casts and quantization; simplify_compute.cpp and simplify_pieces.cpp have the rest.
 #include <algorithm>
 
 #include "compiler/graph/passes/rewriter.h"
@@ -178,6 +178,13 @@ std::optional<ValueId> simplify(Rewriter& r, const Attributes& attributes, std::
   if (const auto* a = std::get_if<Quantize>(&attributes)) return simplify_quantization(r, *a, operands, type, name);
   if (const auto* a = std::get_if<Dequantize>(&attributes)) return simplify_quantization(r, *a, operands, type, name);
   if (const auto* a = std::get_if<Pointwise>(&attributes)) return simplify_pointwise(r, *a, operands, type, name);
+  if (const auto* a = std::get_if<Concat>(&attributes)) return simplify_concat(r, *a, operands, type, name);
+  if (const auto* a = std::get_if<Gather>(&attributes)) return simplify_gather(r, *a, operands, type, name);
+  if (const auto* a = std::get_if<Reduce>(&attributes)) return simplify_reduce(r, *a, operands, type, name);
+  if (const auto* a = std::get_if<Rowwise>(&attributes)) return simplify_rowwise(r, *a, operands, type, name);
+  if (std::holds_alternative<Pad>(attributes) && r.type(operands[0]) == type) return operands[0];
+  if (const auto* a = std::get_if<Cumulative>(&attributes); a != nullptr && !a->exclusive && type.shape[a->axis] <= 1)
+    return operands[0];
   if (const auto* a = std::get_if<Matmul>(&attributes)) return simplify_matmul(r, *a, operands, type, name);
   return std::nullopt;
 }

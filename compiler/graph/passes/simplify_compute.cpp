@@ -1,4 +1,4 @@
-// Local simplification of pointwise and matmul.
+// Local simplification of pointwise, matmul, reduce and rowwise.
 #include <algorithm>
 
 #include "compiler/graph/passes/rewriter.h"
@@ -58,6 +58,22 @@ Compact compact(const Rewriter& r, const Expr& expr, std::span<const ValueId> op
   }
   out.expr = std::move(builder).finish(builder.inline_expr(simple, arguments));
   return out;
+}
+
+Expr conversion(DType from, DType to) {
+  ExprBuilder builder(1);
+  const uint16_t value = builder.input(0, from);
+  return std::move(builder).finish(builder.convert(value, to));
+}
+
+// The epilogue without what it does not need; its extras are appended to `operands`. A plain conversion of the accumulator is
+// what happens without an epilogue: nothing.
+std::optional<Expr> compact_epilogue(const Rewriter& r, const Expr& expr, std::span<const ValueId> extras,
+                                     DType accumulator, const Type& type, std::vector<ValueId>& operands) {
+  Compact epilogue = compact(r, expr, extras, 1, type.shape);
+  if (epilogue.operands.empty() && epilogue.expr == conversion(accumulator, type.dtype)) return std::nullopt;
+  operands.insert(operands.end(), epilogue.operands.begin(), epilogue.operands.end());
+  return std::move(epilogue.expr);
 }
 
 // Collapses the batch of a into its rows when b has none: one large product. The reshapes are views.
@@ -126,6 +142,54 @@ std::optional<ValueId> simplify_pointwise(Rewriter& r, const Pointwise& pointwis
   return r.emit(Pointwise{simple.expr}, simple.operands, type, name);
 }
 
+// Axes of one element are not reduced, map and epilogue lose what they do not need; without axes, a reduction is pointwise.
+std::optional<ValueId> simplify_reduce(Rewriter& r, const Reduce& reduce, std::span<const ValueId> operands,
+                                       const Type& type, const std::string& name) {
+  const Type from = r.type(operands[0]);
+  Reduce simple = reduce;
+  const bool is_index = reduce.kind == Reduce::Kind::index_max || reduce.kind == Reduce::Kind::index_min;
+  if (!is_index) {
+    simple.axes = Shape();
+    for (const int64_t axis : reduce.axes) {
+      if (from.shape[static_cast<int>(axis)] != 1) simple.axes.append(axis);
+    }
+  }
+  const Expr no_map = conversion(from.dtype, reduce.accumulate);
+  if (reduce.map) {
+    simple.map = simplify_expr(*reduce.map);
+    if (*simple.map == no_map && from.dtype != DType::boolean) simple.map.reset();
+  }
+  std::vector<ValueId> values = {operands[0]};
+  if (reduce.epilogue) {
+    simple.epilogue =
+        compact_epilogue(r, *reduce.epilogue, operands.subspan(1), is_index ? DType::i64 : reduce.accumulate, type, values);
+  }
+  if (simple.axes.rank() == 0) {
+    ExprBuilder builder(static_cast<int>(values.size()));
+    std::vector<uint16_t> inputs;
+    for (size_t i = 0; i < values.size(); ++i) {
+      inputs.push_back(builder.input(static_cast<int>(i), r.type(values[i]).dtype));
+    }
+    inputs[0] = builder.inline_expr(simple.map.value_or(no_map), {inputs.data(), 1});
+    const Expr last = simple.epilogue.value_or(conversion(reduce.accumulate, type.dtype));
+    Expr expr = std::move(builder).finish(builder.inline_expr(last, inputs));
+    return r.emit(Pointwise{std::move(expr)}, values, type, name);
+  }
+  if (simple == reduce && std::ranges::equal(values, operands)) return std::nullopt;
+  return r.emit(simple, values, type, name);
+}
+
+std::optional<ValueId> simplify_rowwise(Rewriter& r, const Rowwise& rowwise, std::span<const ValueId> operands,
+                                        const Type& type, const std::string& name) {
+  if (!rowwise.epilogue) return std::nullopt;
+  Rowwise simple = rowwise;
+  std::vector<ValueId> values = {operands[0]};
+  const DType accumulator = r.type(operands[0]).dtype == DType::f64 ? DType::f64 : DType::f32;
+  simple.epilogue = compact_epilogue(r, *rowwise.epilogue, operands.subspan(1), accumulator, type, values);
+  if (simple == rowwise && std::ranges::equal(values, operands)) return std::nullopt;
+  return r.emit(simple, values, type, name);
+}
+
 std::optional<ValueId> simplify_matmul(Rewriter& r, const Matmul& matmul, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name) {
   Matmul simple = matmul;
@@ -138,15 +202,8 @@ std::optional<ValueId> simplify_matmul(Rewriter& r, const Matmul& matmul, std::s
     }
   }
   if (matmul.epilogue) {
-    Compact epilogue = compact(r, *matmul.epilogue, operands.subspan(2), 1, type.shape);
     values.resize(2);
-    values.insert(values.end(), epilogue.operands.begin(), epilogue.operands.end());
-    simple.epilogue = std::move(epilogue.expr);
-    // A plain conversion of the accumulator is what happens without an epilogue.
-    ExprBuilder builder(1);
-    const uint16_t accumulator = builder.input(0, matmul.accumulate);
-    if (*simple.epilogue == std::move(builder).finish(builder.convert(accumulator, type.dtype)))
-      simple.epilogue.reset();
+    simple.epilogue = compact_epilogue(r, *matmul.epilogue, operands.subspan(2), matmul.accumulate, type, values);
   }
   if (const std::optional<ValueId> collapsed = collapse_batch(r, simple, values, type, name)) return collapsed;
   if (simple == matmul && std::ranges::equal(values, operands)) return std::nullopt;

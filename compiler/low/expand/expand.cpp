@@ -2,13 +2,14 @@
 
 #include "compiler/low/expand/expander.h"
 #include "compiler/low/expand/tile_expander.h"
+#include "compiler/search/space.h"
 
 namespace low {
 namespace {
 
 // The operation that writes a value anew, as opposed to a view of another value.
 bool writes_result(const Op& op, const OpPlan& plan) {
-  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Pointwise>(op.attributes)) return true;
+  if (std::holds_alternative<Matmul>(op.attributes) || is_split(op)) return true;
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return movement->copy;
   return false;
 }
@@ -94,18 +95,22 @@ void Expander::choose_destinations(RegionState& region) {
     return std::holds_alternative<Reshape>(graph.op(producer).attributes) &&
            !std::get<MovementPlan>(region.plan.ops[producer.index]).copy;
   };
-  for (size_t i = 0; i < graph.outputs().size(); ++i) {
-    ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
-    std::optional<Layout> layout = region.destinations[i].layout;
-    while (layout && is_reshape_view(value)) {
+  // Lets the producer of `value`, or of what it is a reshape of, write `place`; false when that is not possible.
+  const auto direct = [&](ValueId value, Placed place, bool sole_use) {
+    std::optional<Layout> layout = place.layout;
+    while (layout && is_reshape_view(value) && !(sole_use && uses[value.index] > 1)) {
       const ValueId operand = graph.operands(graph.op(graph.value(value).producer))[0];
       layout = reshaped(*layout, graph.type(value).shape, graph.type(operand).shape);
       value = operand;
     }
-    if (!layout || !producer_writes(value) || region.wanted[value]) continue;
-    region.wanted[value] = region.destinations[i];
-    region.wanted[value]->layout = *layout;
-    region.written[i] = true;
+    if (!layout || !producer_writes(value) || region.wanted[value] || (sole_use && uses[value.index] > 1)) return false;
+    place.layout = *layout;
+    region.wanted[value] = std::move(place);
+    return true;
+  };
+  for (size_t i = 0; i < graph.outputs().size(); ++i) {
+    const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
+    if (direct(value, region.destinations[i], false)) region.written[i] = true;
   }
   for (size_t i = 0; i < graph.op_count(); ++i) {
     const Op& op = graph.op(OpId(i));
@@ -122,6 +127,25 @@ void Expander::choose_destinations(RegionState& region) {
       region.carried[OpId(i)].push_back(std::move(half));
     }
   }
+  // From the last concat to the first: one that is an operand of another has its place by then. An operand that something else reads
+  // stays row-major, as readers expect.
+  for (size_t i = graph.op_count(); i-- > 0;) {
+    const Op& op = graph.op(OpId(i));
+    const auto* concat = std::get_if<Concat>(&op.attributes);
+    if (concat == nullptr) continue;
+    const ValueId value = graph.result(op);
+    const Placed place = result_place(region, value);
+    Placed part = place;
+    bool any = false;
+    for (const ValueId operand : graph.operands(op)) {
+      if (graph.type(operand).shape.elements() > 0 && uses[operand.index] == 1 && direct(operand, part, true)) {
+        region.assembled[operand] = 1;
+        any = true;
+      }
+      part.layout.offset += graph.type(operand).shape[concat->axis] * place.layout.strides[concat->axis];
+    }
+    if (any) region.wanted[value] = place;
+  }
 }
 
 Result<void> Expander::expand_region(RegionState& region) {
@@ -129,6 +153,7 @@ Result<void> Expander::expand_region(RegionState& region) {
   region.places = Table<ValueId, Placed>(graph.value_count());
   region.wanted = Table<ValueId, std::optional<Placed>>(graph.value_count());
   region.carried = Table<OpId, std::vector<Placed>>(graph.op_count());
+  region.assembled = Table<ValueId, uint8_t>(graph.value_count(), 0);
   region.written.assign(graph.outputs().size(), false);
   choose_destinations(region);
   for (size_t i = 0; i < graph.op_count(); ++i) LOW_TRY_VOID(expand_op(region, OpId(i)));
@@ -162,7 +187,14 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
     expand_pointwise(region, op, std::get<SplitPlan>(plan));
     return {};
   }
+  if (std::holds_alternative<Gather>(op.attributes)) return expand_gather(region, op, std::get<SplitPlan>(plan));
+  if (is_split(op)) return expand_group(region, op, std::get<SplitPlan>(plan));
   if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
+  if (std::holds_alternative<Concat>(op.attributes)) {
+    expand_concat(region, op, std::get<MovementPlan>(plan).split);
+    return {};
+  }
+  if (std::holds_alternative<Pad>(op.attributes)) return expand_pad(region, op, std::get<MovementPlan>(plan).split);
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return expand_movement(region, op, *movement);
   return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass",
                                                op.name, kind_name(op.attributes)));

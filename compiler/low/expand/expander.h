@@ -1,7 +1,8 @@
 // The state of one expansion. Internal to expand/.
 //
 // Every value of a region gets a place (Placed). An operation that computes writes its result where it is wanted: into the place of a
-// region's output, into the first half of a Repeat's carried allocation, or into an allocation of its own. Movements that the plan
+// region's output, into the first half of a Repeat's carried allocation, into its part of the concat that alone reads it, or into an
+// allocation of its own. Movements that the plan
 // leaves as views only derive a new Placed.
 //
 // A carried value of a Repeat has an allocation of two halves: iteration i reads half i mod 2 and writes the other, which two terms of
@@ -9,6 +10,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/low/expand/placed.h"
@@ -30,6 +32,7 @@ class Expander {
     std::vector<Placed> destinations;              // by output
     Table<ValueId, Placed> places;                 // filled in as operations are expanded
     Table<ValueId, std::optional<Placed>> wanted;  // where a value's producer should write it
+    Table<ValueId, uint8_t> assembled;             // operands that their producers write into a concat's result
     std::vector<bool> written;                     // by output: its producer writes the destination itself
     Table<OpId, std::vector<Placed>> carried;  // of each repeat: first halves, allocated before its operands' producers
   };
@@ -39,11 +42,23 @@ class Expander {
   Result<void> expand_op(RegionState& region, OpId id);
   void expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op, const SplitPlan& plan);
+  // reduce, rowwise, cumulative.
+  Result<void> expand_group(RegionState& region, const Op& op, const SplitPlan& plan);
+  Result<void> expand_gather(RegionState& region, const Op& op, const SplitPlan& plan);
+  void expand_concat(RegionState& region, const Op& op, const SplitPlan& split);
+  Result<void> expand_pad(RegionState& region, const Op& op, const SplitPlan& split);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   Result<void> expand_repeat(RegionState& region, OpId id, const RepeatPlan& plan);
 
   // A superstep that moves a whole value, cut as `split` says.
   void copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split);
+  // Calls function(part) for each part of a result, all in one superstep.
+  template <typename Function>
+  void for_each_part(const Shape& shape, const SplitPlan& split, Function&& function);
+  // What `part` owns of a box: copied from `from`, whose elements the pieces name; or filled with a scalar (nothing: zeros).
+  void copy_box(const Placed& from, const Placed& to, DType dtype, std::span<const AxisPiece> box, const PartOf& part);
+  void fill_box(const std::optional<Placed>& scalar, const Placed& to, DType dtype, std::span<const Range> box,
+                const PartOf& part);
   // The place that is wanted for this result, or a new row-major allocation.
   Placed result_place(RegionState& region, ValueId value);
   Placed new_place(const Type& type, Role role = Role::intermediate, uint32_t binding = 0);

@@ -1,19 +1,15 @@
 #include "compiler/low/expand/partial_sums.h"
 
+#include "compiler/low/expand/placed.h"
+
 namespace low {
 
 Expr epilogue_of(const Matmul& matmul, DType result) {
   if (matmul.epilogue) return *matmul.epilogue;
-  ExprBuilder expr(1);
-  const uint16_t sum = expr.input(0, matmul.accumulate);
-  return std::move(expr).finish(expr.convert(sum, result));
+  return converted(matmul.accumulate, result);
 }
 
-Expr plain_sum(DType accumulate) {
-  ExprBuilder expr(1);
-  const uint16_t sum = expr.input(0, accumulate);
-  return std::move(expr).finish(sum);
-}
+Expr plain_sum(DType accumulate) { return converted(accumulate, accumulate); }
 
 Expr with_partials(const Expr& epilogue, DType accumulate, int extras, int partials) {
   ExprBuilder expr(1 + extras + partials);

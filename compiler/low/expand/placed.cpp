@@ -34,6 +34,12 @@ Range part_range(int64_t extent, uint32_t parts, uint32_t part) {
   return {begin, std::min(extent, begin + size)};
 }
 
+Expr converted(DType from, DType to) {
+  ExprBuilder expr(1);
+  const uint16_t input = expr.input(0, from);
+  return std::move(expr).finish(expr.convert(input, to));
+}
+
 Access access_of(int64_t extent, int64_t stride) {
   if (extent == 1 || stride == 0) return Access::broadcast;
   return stride == 1 ? Access::unit : Access::strided;

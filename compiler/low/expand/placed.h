@@ -29,8 +29,25 @@ struct Range {
 };
 Range part_range(int64_t extent, uint32_t parts, uint32_t part);
 
+// The expression that converts its input.
+Expr converted(DType from, DType to);
+
 // The class of an axis with this extent and stride.
 Access access_of(int64_t extent, int64_t stride);
+
+// Result elements [begin, begin + size) of an axis are operand elements source, source + step, …
+struct AxisPiece {
+  int64_t begin = 0, size = 0;
+  int64_t source = 0;
+  int64_t step = 1;  // 0, 1 or -1
+};
+
+// The part of a result that one tile writes: a range of one axis.
+struct PartOf {
+  int axis = 0;
+  Range range;
+  TileId tile;
+};
 
 // Moves a box of `extents` elements from one place to another. The loops are collapsed; the innermost contiguous run is the chunk.
 struct CopyLoops {

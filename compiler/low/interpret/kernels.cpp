@@ -1,5 +1,9 @@
 #include "compiler/low/interpret/kernels.h"
 
+#include <algorithm>
+
+#include "compiler/low/interpret/groups.h"
+
 namespace low {
 namespace {
 
@@ -69,21 +73,56 @@ uint64_t Converter::operator()(uint64_t bits) const {
 }
 
 std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
-  const bool gemm = contract.family == Family::gemm;
-  std::vector<uint64_t> sums;
+  // The accumulators or normalized elements, then the operands that the expression reads.
+  std::vector<uint64_t> leading;
   std::vector<const std::vector<uint64_t>*> inputs;
-  if (gemm) {
-    sums = accumulators(contract, operands);
-    inputs.push_back(&sums);
+  switch (contract.family) {
+    case Family::gemm:
+      leading = accumulators(contract, operands);
+      break;
+    case Family::reduce:
+      leading = reduced(contract, operands[0]);
+      break;
+    case Family::rowwise:
+      leading = normalized(contract, operands[0]);
+      break;
+    case Family::cumulative:
+      return running_sums(contract, operands[0]);
+    case Family::pointwise:
+    case Family::gather:
+      break;
   }
-  for (size_t i = gemm ? 2 : 0; i < operands.size(); ++i) inputs.push_back(&operands[i]);
-  const int64_t count = gemm ? contract.extents[0] * contract.extents[1] : contract.extents.elements();
+  const ExprOperands expr = expr_operands(contract);
+  if (expr.leading > 0) inputs.push_back(&leading);
+  for (size_t i = expr.first; i < operands.size(); ++i) inputs.push_back(&operands[i]);
+  const int64_t count = operand_extents(contract, contract.operands.size() - 1).elements();
   std::vector<uint64_t> result(static_cast<size_t>(count)), element(inputs.size());
   for (size_t i = 0; i < result.size(); ++i) {
     for (size_t j = 0; j < inputs.size(); ++j) element[j] = (*inputs[j])[i];
     result[i] = evaluate(contract.expr, element);
   }
   return result;
+}
+
+int64_t gathered_element(const KernelContract& contract, const Geometry& data, int64_t result_element,
+                         std::span<const uint64_t> indices) {
+  const Shape outer = outer_extents(contract);
+  const DType dtype = contract.operands[1].dtype;
+  int64_t element = 0, rest = result_element;
+  for (int axis = outer.rank() - 1; axis >= 0; --axis) {
+    if (contract.operands[0].access[static_cast<size_t>(axis)] != Access::broadcast)
+      element += rest % outer[axis] * data.strides[axis];
+    rest /= outer[axis];
+  }
+  for (int i = 0; i < contract.inner; ++i) {
+    const int axis = outer.rank() + i;
+    const int64_t extent = contract.extents[axis];
+    const uint64_t bits = indices[static_cast<size_t>(result_element * contract.inner + i)];
+    auto index = static_cast<int64_t>(sign_extended(dtype, bits));
+    if (index < 0) index += extent;
+    element += std::clamp<int64_t>(index, 0, extent - 1) * data.strides[axis];
+  }
+  return element;
 }
 
 }  // namespace low

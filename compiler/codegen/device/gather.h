@@ -1,0 +1,71 @@
+// gather: result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …].
+//
+// A kernel K has: rank, inner, extents[rank]; Data = OperandOf<…> over all axes, Index over the outer ones and the list of indices,
+// Result over the outer axes.
+#pragma once
+
+#include "compiler/codegen/device/groups.h"
+
+namespace low::device {
+
+template <typename Kernel>
+LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
+  using Data = typename Kernel::Data;
+  using Index = typename Kernel::Index;
+  using Result = typename Kernel::Result;
+  constexpr int inner = Kernel::inner, outer = Kernel::rank - inner;
+  for (const i64 extent : Kernel::extents) {
+    if (extent == 0) return;
+  }
+  // The innermost loop goes along the last outer axis that has more than one element.
+  constexpr int axis = [] {
+    int a = outer - 1;
+    while (a > 0 && Kernel::extents[a] == 1) --a;
+    return a;
+  }();
+  const Operands operands(launch, command);
+  const auto* data = operands.address<const typename Data::Type>(0);
+  const auto* indices = operands.address<const typename Index::Type>(1);
+  auto* result = operands.address<typename Result::Type>(2);
+  const i64 data_step = operands.template stride<Data>(0, axis), result_step = operands.template stride<Result>(2, axis);
+  const i64 index_step = operands.template stride<Index>(1, axis), list_step = operands.template stride<Index>(1, outer);
+  i64 strides[inner + 1] = {};
+  for (int i = 0; i < inner; ++i) strides[i] = operands.template stride<Data>(0, outer + i);
+  const auto place = [&](const typename Index::Type* list) __attribute__((always_inline)) {
+    i64 offset = 0;
+    for (int i = 0; i < inner; ++i) {
+      const i64 extent = Kernel::extents[outer + i];
+      i64 at = static_cast<i64>(list[i * list_step]);
+      at = at < 0 ? at + extent : at;
+      at = at < 0 ? 0 : at < extent ? at : extent - 1;
+      offset += at * strides[i];
+    }
+    return offset;
+  };
+  Walker<outer, 3> outside;
+  for (int a = 0; a < axis; ++a) {
+    outside.add(Kernel::extents[a], operands.template stride<Data>(0, a), operands.template stride<Index>(1, a),
+                operands.template stride<Result>(2, a));
+  }
+  constexpr i64 count = Kernel::extents[axis];
+  do {
+    const auto* from = data + outside.offsets[0];
+    const auto* list = indices + outside.offsets[1];
+    auto* to = result + outside.offsets[2];
+    if constexpr (Index::axes[axis] == Access::broadcast) {
+      from += place(list);
+      if constexpr (Data::axes[axis] == Access::unit && Result::axes[axis] == Access::unit) {
+#pragma clang loop vectorize(assume_safety)
+        for (i64 j = 0; j < count; ++j) to[j] = from[j];
+      } else {
+#pragma clang loop vectorize(disable) unroll(disable)
+        for (i64 j = 0; j < count; ++j) to[j * result_step] = from[j * data_step];
+      }
+    } else {
+#pragma clang loop vectorize(disable) unroll(disable)
+      for (i64 j = 0; j < count; ++j) to[j * result_step] = from[j * data_step + place(list + j * index_step)];
+    }
+  } while (outside.next());
+}
+
+}  // namespace low::device

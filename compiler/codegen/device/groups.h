@@ -1,0 +1,142 @@
+// What the kernels over groups share: walking over axes, combining, and writing results in blocks.
+#pragma once
+
+#include "compiler/codegen/device/operand.h"
+#include "compiler/codegen/device/rows.h"
+
+namespace low::device {
+
+// Goes through some axes of the iteration space in row-major order; offsets[i] is how far operand i is from its origin, in elements.
+template <int capacity, int operands>
+struct Walker {
+  int rank = 0;
+  i64 extents[capacity] = {}, position[capacity] = {}, strides[capacity][operands] = {};
+  i64 offsets[operands] = {};
+
+  template <typename... Stride>
+  LOW_INLINE void add(i64 extent, Stride... stride) {
+    if (extent == 1) return;
+    const i64 all[] = {stride...};
+    for (int i = 0; i < operands; ++i) strides[rank][i] = all[i];
+    extents[rank++] = extent;
+  }
+  LOW_INLINE bool empty() const {
+    for (int axis = 0; axis < rank; ++axis) {
+      if (extents[axis] == 0) return true;
+    }
+    return false;
+  }
+  // False behind the last position; then it stands at the first again.
+  LOW_INLINE bool next() {
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      for (int i = 0; i < operands; ++i) offsets[i] += strides[axis][i];
+      if (++position[axis] < extents[axis]) return true;
+      for (int i = 0; i < operands; ++i) offsets[i] -= strides[axis][i] * extents[axis];
+      position[axis] = 0;
+    }
+    return false;
+  }
+};
+
+enum class Combine { sum, product, max, min };
+
+template <typename T>
+LOW_INLINE constexpr T lowest() {
+  if constexpr (is_same<T, f32> || is_same<T, f64>) {
+    return static_cast<T>(-__builtin_inf());
+  } else if constexpr (is_signed<T>) {
+    return static_cast<T>(u64{1} << (sizeof(T) * 8 - 1));
+  } else {
+    return T{0};
+  }
+}
+template <typename T>
+LOW_INLINE constexpr T highest() {
+  if constexpr (is_same<T, f32> || is_same<T, f64>) {
+    return static_cast<T>(__builtin_inf());
+  } else if constexpr (is_same<T, bool>) {
+    return true;
+  } else {
+    return static_cast<T>(~lowest<T>());
+  }
+}
+
+template <Combine kind, typename T>
+LOW_INLINE constexpr T identity_of() {
+  return kind == Combine::sum       ? T{0}
+         : kind == Combine::product ? T{1}
+         : kind == Combine::max     ? lowest<T>()
+                                    : highest<T>();
+}
+template <Combine kind, typename T>
+LOW_INLINE T combine(T a, T b) {
+  if constexpr (kind == Combine::sum) {
+    return add(a, b);
+  } else if constexpr (kind == Combine::product) {
+    return mul(a, b);
+  } else if constexpr (kind == Combine::max) {
+    return max(a, b);
+  } else {
+    return min(a, b);
+  }
+}
+
+// Sixteen partial results.
+template <Combine kind, typename T>
+struct Partials {
+  T values[row_partials];
+
+  LOW_INLINE Partials() {
+    for (T& value : values) value = identity_of<kind, T>();
+  }
+  // f(p[j]) for j < count.
+  template <typename F>
+  LOW_INLINE void add(const T* p, i64 count, F f) {
+    T partial[row_partials];
+    for (int i = 0; i < row_partials; ++i) partial[i] = values[i];
+    i64 j = 0;
+    for (; j + row_partials <= count; j += row_partials) {
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+      for (int i = 0; i < row_partials; ++i) partial[i] = combine<kind>(partial[i], f(p[j + i]));
+    }
+#pragma clang loop vectorize(disable) unroll(disable)
+    for (int i = 0; j + i < count; ++i) partial[i] = combine<kind>(partial[i], f(p[j + i]));
+    for (int i = 0; i < row_partials; ++i) values[i] = partial[i];
+  }
+  LOW_INLINE void add(const T* p, i64 count) {
+    add(p, count, [](T value) __attribute__((always_inline)) { return value; });
+  }
+  LOW_INLINE T total() {
+    for (int width = row_partials / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) values[i] = combine<kind>(values[i], values[i + width]);
+    }
+    return values[0];
+  }
+};
+
+// to[j] = map(from[j * stride]), j < count.
+template <Access access, typename To, typename From, typename Map>
+LOW_INLINE void stage(To* to, const From* from, i64 stride, i64 count, Map map) {
+  if constexpr (access == Access::strided) {
+#pragma clang loop vectorize(disable) unroll(disable)
+    for (i64 j = 0; j < count; ++j) to[j] = map(load(from + j * stride));
+  } else if constexpr (access == Access::unit) {
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+    for (i64 j = 0; j < count; ++j) to[j] = map(load(from + j));
+  } else {
+    for (i64 j = 0; j < count; ++j) to[j] = map(load(from));
+  }
+}
+
+// The last inner axis that has more than one element, or the last one.
+template <typename Kernel>
+constexpr int innermost() {
+  int axis = Kernel::rank - 1;
+  while (axis > Kernel::rank - Kernel::inner && Kernel::extents[axis] == 1) --axis;
+  return axis;
+}
+
+template <typename Kernel>
+inline constexpr RowPlan plan_of = row_plan(Kernel::rank, Kernel::inner, Kernel::extents, Kernel::X::axes);
+
+}  // namespace low::device

@@ -1,0 +1,248 @@
+// rowwise: result[o…, i…] = body(x[o…, i…] normalized over i…, extras[o…, i…]…).
+//
+// A kernel K has: rank, inner, extents[rank]; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras = List<OperandOf<…>…> over all
+// axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds row_plan's elements. The result may lie exactly where an
+// operand lies.
+#pragma once
+
+#include "compiler/codegen/device/groups.h"
+
+namespace low::device {
+
+enum class Normalize { softmax, log_softmax, layer_norm, rms_norm };
+
+// What turns an element into a normalized one, for one group: (x - shift) * factor, or a form of exp. Softmax keeps exp(x - shift)
+// where the whole group is kept: then only the factor is left to do.
+template <typename F>
+struct Scaling {
+  F shift, factor;
+};
+
+template <typename Kernel, typename F>
+LOW_INLINE F normalized(F x, Scaling<F> s) {
+  if constexpr (Kernel::kind == Normalize::softmax) {
+    return math::exp(x - s.shift) * s.factor;
+  } else if constexpr (Kernel::kind == Normalize::log_softmax) {
+    return x - s.shift - s.factor;
+  } else {
+    return (x - s.shift) * s.factor;
+  }
+}
+
+template <typename Kernel>
+inline constexpr bool keeps_exp = Kernel::kind == Normalize::softmax;
+
+template <typename Kernel, typename F>
+LOW_INLINE F finished(F kept, Scaling<F> s) {
+  if constexpr (keeps_exp<Kernel>) {
+    return kept * s.factor;
+  } else {
+    return normalized<Kernel>(kept, s);
+  }
+}
+
+// Of a group of `count` elements: `first` over all elements, then `second` with the shift that comes out of it.
+template <typename Kernel, typename F>
+LOW_INLINE F shift_of(F first, i64 count) {
+  if constexpr (Kernel::kind == Normalize::layer_norm) return first / static_cast<F>(count);
+  return first;
+}
+template <typename Kernel, typename F>
+LOW_INLINE F second_term(F x, F shift) {
+  if constexpr (Kernel::kind == Normalize::softmax || Kernel::kind == Normalize::log_softmax) {
+    return math::exp(x - shift);
+  } else {
+    return (x - shift) * (x - shift);
+  }
+}
+template <typename Kernel, typename F>
+LOW_INLINE F factor_of(F second, i64 count) {
+  if constexpr (Kernel::kind == Normalize::softmax) {
+    return F{1} / second;
+  } else if constexpr (Kernel::kind == Normalize::log_softmax) {
+    return math::log(second);
+  } else {
+    return F{1} / math::sqrt(second / static_cast<F>(count) + static_cast<F>(Kernel::epsilon));
+  }
+}
+
+template <typename Kernel>
+inline constexpr bool has_first = Kernel::kind != Normalize::rms_norm;
+template <typename Kernel>
+inline constexpr Combine first_combine =
+    Kernel::kind == Normalize::layer_norm ? Combine::sum : Combine::max;
+
+template <typename Kernel, typename Result, typename... Extras, int... index>
+LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumulate* kept, List<Extras...>,
+                               Indices<index...>) {
+  using X = typename Kernel::X;
+  using F = typename Kernel::Accumulate;
+  using T = typename Result::Type;
+  constexpr RowPlan plan = plan_of<Kernel>;
+  constexpr int outer = Kernel::rank - Kernel::inner, extras = sizeof...(Extras), last = extras + 1;
+  constexpr int inner_axis = innermost<Kernel>();
+  constexpr i64 count = plan.count;
+  const auto* x = operands.address<const typename X::Type>(0);
+  T* result = operands.address<T>(last);
+  const unsigned char* bases[extras + 1] = {operands.template address<const unsigned char>(1 + index)..., nullptr};
+  const auto widen = [](auto value) __attribute__((always_inline)) { return convert<F>(value); };
+  Walker<Kernel::rank, last + 1> outside, inside;
+  for (int a = 0; a < Kernel::rank; ++a) {
+    if (plan.columns ? a == plan.axis : a == inner_axis) continue;
+    (a < outer ? outside : inside)
+        .add(Kernel::extents[a], operands.template stride<X>(0, a), operands.template stride<Extras>(1 + index, a)...,
+             operands.template stride<Result>(last, a));
+  }
+  // The axis of the innermost loops.
+  constexpr int axis = plan.columns ? plan.axis : inner_axis;
+  const i64 x_step = operands.template stride<X>(0, axis), result_step = operands.template stride<Result>(last, axis);
+  const i64 steps[extras + 1] = {operands.template stride<Extras>(1 + index, axis)..., 0};
+  // Writes elements [begin, begin + length) along `axis` at the walkers' positions from normalized values.
+  const auto write = [&](const F* values, i64 begin, i64 length) __attribute__((always_inline)) {
+    map_row<Kernel, Result::axes[axis]>(
+        length, result + outside.offsets[last] + inside.offsets[last] + begin * result_step, result_step,
+        Cursor<F, Access::unit>{values, 1},
+        Cursor<typename Extras::Type, access_along<Extras, axis>>{
+            reinterpret_cast<const typename Extras::Type*>(bases[index]) + outside.offsets[1 + index] +
+                inside.offsets[1 + index] + begin * steps[index],
+            steps[index]}...);
+  };
+
+  if constexpr (plan.columns) {
+    // Group i of a block is column i of `kept`; columns beyond the last hold zeros.
+    constexpr i64 width = plan.width;
+    alignas(64) F shift[width], factor[width], block[width];
+    const auto rows = [&](auto f) __attribute__((always_inline)) {
+      for (i64 row = 0; row < count; ++row) {
+        F* const p = kept + row * width;
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+        for (i64 i = 0; i < width; ++i) f(p[i], i);
+      }
+    };
+    // total[i] = sum of f over column i, in blocks of 64 rows.
+    const auto sums = [&](F* total, auto f) __attribute__((always_inline)) {
+      for (i64 i = 0; i < width; ++i) total[i] = 0;
+      for (i64 begin = 0; begin < count; begin += 64) {
+        for (i64 i = 0; i < width; ++i) block[i] = 0;
+        for (i64 row = begin; row < smaller(begin + 64, count); ++row) {
+          const F* const p = kept + row * width;
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+          for (i64 i = 0; i < width; ++i) block[i] += f(p[i], i);
+        }
+        for (i64 i = 0; i < width; ++i) total[i] += block[i];
+      }
+    };
+    do {
+      for (i64 begin = 0; begin < Kernel::extents[axis]; begin += width) {
+        const i64 columns = smaller(width, Kernel::extents[axis] - begin);
+        i64 row = 0;
+        do {
+          F* const to = kept + row++ * width;
+          stage<Access::unit>(to, x + outside.offsets[0] + inside.offsets[0] + begin, 1, columns, widen);
+          for (i64 i = columns; i < width; ++i) to[i] = 0;
+        } while (inside.next());
+        for (i64 i = 0; i < width; ++i) shift[i] = 0;
+        if constexpr (Kernel::kind == Normalize::layer_norm) {
+          sums(shift, [](F value, i64) __attribute__((always_inline)) { return value; });
+          for (i64 i = 0; i < width; ++i) shift[i] = shift_of<Kernel>(shift[i], count);
+        } else if constexpr (has_first<Kernel>) {
+          for (i64 i = 0; i < width; ++i) shift[i] = lowest<F>();
+          rows([&](F value, i64 i) __attribute__((always_inline)) { shift[i] = max(shift[i], value); });
+        }
+        if constexpr (keeps_exp<Kernel>) {
+          rows([&](F& value, i64 i) __attribute__((always_inline)) { value = second_term<Kernel>(value, shift[i]); });
+          sums(factor, [](F value, i64) __attribute__((always_inline)) { return value; });
+        } else {
+          sums(factor,
+               [&](F value, i64 i) __attribute__((always_inline)) { return second_term<Kernel>(value, shift[i]); });
+        }
+        for (i64 i = 0; i < width; ++i) factor[i] = factor_of<Kernel>(factor[i], count);
+        rows([&](F& value, i64 i) __attribute__((always_inline)) {
+          value = finished<Kernel>(value, Scaling<F>{shift[i], factor[i]});
+        });
+        row = 0;
+        do {
+          write(kept + row++ * width, begin, columns);
+        } while (inside.next());
+      }
+    } while (outside.next());
+  } else {
+    constexpr i64 length = Kernel::extents[inner_axis];
+    constexpr bool whole = count <= max_kept_row;
+    // Calls f(values, place of the first along the innermost axis, number of values) for the group, piece by piece.
+    const auto staged = [&](i64 begin, i64 values, F* to) __attribute__((always_inline)) {
+      stage<X::axes[inner_axis]>(to, x + outside.offsets[0] + inside.offsets[0] + begin * x_step, x_step, values, widen);
+    };
+    const auto pieces = [&](auto f) __attribute__((always_inline)) {
+      do {
+        for (i64 begin = 0; begin < length; begin += piece_of_row) {
+          const i64 values = smaller(piece_of_row, length - begin);
+          staged(begin, values, kept);
+          f(kept, begin, values);
+        }
+      } while (inside.next());
+    };
+    const auto values_of = [&](auto f) __attribute__((always_inline)) {
+      if constexpr (whole) {
+        f(kept, i64{0}, count);
+      } else {
+        pieces(f);
+      }
+    };
+    do {
+      if constexpr (whole) {
+        F* to = kept;
+        do {
+          staged(0, length, to);
+          to += length;
+        } while (inside.next());
+      }
+      Scaling<F> s{0, 0};
+      if constexpr (has_first<Kernel>) {
+        Partials<first_combine<Kernel>, F> first;
+        values_of([&](const F* p, i64, i64 n) __attribute__((always_inline)) { first.add(p, n); });
+        s.shift = shift_of<Kernel>(first.total(), count);
+      }
+      Partials<Combine::sum, F> second;
+      const F shift = s.shift;
+      const auto each = [](F* p, i64 n, auto f) __attribute__((always_inline)) {
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+        for (i64 i = 0; i < n; ++i) p[i] = f(p[i]);
+      };
+      const auto term = [shift](F value) __attribute__((always_inline)) { return second_term<Kernel>(value, shift); };
+      if constexpr (whole && keeps_exp<Kernel>) {
+        each(kept, count, term);
+        second.add(kept, count);
+      } else {
+        values_of([&](const F* p, i64, i64 n) __attribute__((always_inline)) { second.add(p, n, term); });
+      }
+      s.factor = factor_of<Kernel>(second.total(), count);
+      const Scaling<F> scaling = s;
+      if constexpr (whole) {
+        each(kept, count, [scaling](F value) __attribute__((always_inline)) { return finished<Kernel>(value, scaling); });
+        const F* from = kept;
+        do {
+          write(from, 0, length);
+          from += length;
+        } while (inside.next());
+      } else {
+        pieces([&](F* p, i64 begin, i64 n) __attribute__((always_inline)) {
+          each(p, n, [scaling](F value) __attribute__((always_inline)) { return normalized<Kernel>(value, scaling); });
+          write(p, begin, n);
+        });
+      }
+    } while (outside.next());
+  }
+}
+
+template <typename Kernel>
+LOW_NOINLINE void rowwise(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+  for (const i64 extent : Kernel::extents) {
+    if (extent == 0) return;
+  }
+  rowwise_groups<Kernel, typename Kernel::Result>(
+      Operands(launch, command), reinterpret_cast<typename Kernel::Accumulate*>(scratch), typename Kernel::Extras{},
+      MakeIndices<Kernel::Extras::size>{});
+}
+
+}  // namespace low::device

@@ -1,0 +1,259 @@
+// reduce, rowwise and cumulative: kernels over (outer axes…, inner axes…).
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "compiler/low/expand/expander.h"
+
+namespace low {
+namespace {
+
+// Axes from the largest to the smallest stride of x, so that neighbours come last and dense axes join.
+std::vector<int> by_stride(std::vector<int> axes, const Strides& strides) {
+  std::ranges::sort(axes, [&](int a, int b) {
+    const int64_t x = std::abs(strides[a]), y = std::abs(strides[b]);
+    return x != y ? x > y : a < b;
+  });
+  return axes;
+}
+
+Shape taken(const Shape& from, const std::vector<int>& axes) {
+  Shape result;
+  for (const int axis : axes) result.append(from[axis]);
+  return result;
+}
+
+// One group of axes of some operands, collapsed. `strides` are over all axes.
+CollapsedBox collapse_axes(const Shape& extents, const std::vector<int>& axes, const std::vector<Strides>& strides) {
+  std::vector<Strides> some;
+  for (const Strides& s : strides) some.push_back(taken(s, axes));
+  return collapse(taken(extents, axes), some);
+}
+
+void append_all(Shape& to, const Shape& from) {
+  for (const int64_t value : from) to.append(value);
+}
+
+std::vector<Access> access_list(const Shape& extents, const Strides& strides) {
+  std::vector<Access> access;
+  for (int axis = 0; axis < extents.rank(); ++axis) access.push_back(access_of(extents[axis], strides[axis]));
+  return access;
+}
+
+}  // namespace
+
+Result<void> Expander::expand_group(RegionState& region, const Op& op, const SplitPlan& plan) {
+  const Graph& graph = region.graph;
+  const std::span<const ValueId> operands = graph.operands(op);
+  const ValueId value = graph.result(op);
+  const Type& type = graph.type(value);
+  const Type& x = graph.type(operands[0]);
+  const int rank = x.shape.rank();
+
+  KernelContract contract;
+  Shape inner_axes;
+  std::optional<Expr> epilogue;
+  const DType wide = x.dtype == DType::f64 ? DType::f64 : is_float(x.dtype) ? DType::f32 : x.dtype;
+  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
+    contract.family = Family::reduce;
+    contract.kind = static_cast<uint8_t>(reduce->kind);
+    contract.last = reduce->last;
+    contract.accumulate = reduce->accumulate;
+    contract.map = reduce->map;
+    inner_axes = reduce->axes;
+    epilogue = reduce->epilogue;
+  } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
+    contract.family = Family::rowwise;
+    contract.kind = static_cast<uint8_t>(rowwise->kind);
+    contract.epsilon = rowwise->epsilon;
+    contract.accumulate = wide;
+    inner_axes = rowwise->axes;
+    epilogue = rowwise->epilogue;
+  } else {
+    const auto& cumulative = std::get<Cumulative>(op.attributes);
+    contract.family = Family::cumulative;
+    contract.exclusive = cumulative.exclusive;
+    contract.reverse = cumulative.reverse;
+    contract.accumulate = wide;
+    inner_axes.append(cumulative.axis);
+  }
+  contract.math = contract.accumulate;
+  const bool reduces = contract.family == Family::reduce;
+  if (contract.family != Family::cumulative) {
+    contract.expr = epilogue ? *epilogue : converted(leading_type(contract), type.dtype);
+  }
+
+  // x, then extras as the result's shape sees them, then the result. A reduced axis has one element in all but x.
+  std::vector<Placed> places{region.places[operands[0]]};
+  for (const ValueId extra : operands.subspan(1)) {
+    places.push_back(region.places[extra]);
+    places.back().layout = expanded(places.back().layout, graph.type(extra).shape, type.shape);
+  }
+  places.push_back(result_place(region, value));
+  region.places[value] = places.back();
+  std::vector<Strides> strides;
+  for (const Placed& place : places) strides.push_back(place.layout.strides);
+
+  std::vector<int> outer, inner;
+  for (int axis = 0; axis < rank; ++axis) {
+    const bool is_inner = std::ranges::find(inner_axes, axis) != inner_axes.end();
+    (is_inner ? inner : outer).push_back(axis);
+  }
+  outer = by_stride(outer, strides[0]);
+  inner = by_stride(inner, strides[0]);
+  contract.operands.resize(places.size());
+  for (size_t i = 0; i < operands.size(); ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
+  contract.operands.back().dtype = type.dtype;
+
+  const std::vector<Strides> of_x(strides.begin(), strides.begin() + 1);
+  const CollapsedBox inside = collapse_axes(x.shape, inner, reduces ? of_x : strides);
+  contract.inner = inside.extents.rank();
+
+  builder_.begin_superstep();
+  for (uint32_t part = 0; part < plan.parts; ++part) {
+    Shape extents = type.shape;
+    int64_t first = 0;
+    const int axis = static_cast<int>(plan.axis);
+    if (rank > 0) {
+      const Range range = part_range(extents[axis], plan.parts, part);
+      extents[axis] = range.size();
+      first = range.begin;
+    }
+    if (extents.elements() == 0) continue;
+    const CollapsedBox outside = collapse_axes(extents, outer, strides);
+    if (outside.extents.rank() + contract.inner > max_rank) {
+      return fail(ErrorKind::unsupported, fmt::format("expand: operation \"{}\" ({}) has more than {} separate axes", op.name,
+                                                      kind_name(op.attributes), max_rank));
+    }
+    contract.extents = outside.extents;
+    append_all(contract.extents, inside.extents);
+    std::vector<View> views;
+    for (size_t i = 0; i < places.size(); ++i) {
+      Shape box = outside.extents;
+      Strides steps = outside.strides[i];
+      if (!reduces || i == 0) {
+        append_all(box, inside.extents);
+        append_all(steps, inside.strides[i]);
+      }
+      const int64_t begin = rank > 0 ? first * strides[i][axis] : 0;
+      views.push_back(view(places[i], places[i].layout.offset + begin, box, steps));
+      contract.operands[i].access = access_list(box, steps);
+    }
+    builder_.run(builder_.contract(contract), TileId(part % machine_.tiles), views);
+  }
+  builder_.end_superstep();
+  return {};
+}
+
+namespace {
+
+// How axes of the result, of data and of indices belong together. Strides of 0: the operand does not vary along the result's axis.
+struct GatherAxes {
+  Strides data, indices;    // over the result's axes
+  std::vector<int> indexed;  // axes of data that an index names
+  int64_t index_stride = 0;  // from one index of a position to the next
+};
+
+GatherAxes gather_axes(const Gather& gather, int rank, const Strides& data, const Shape& indices,
+                       const Strides& index_strides) {
+  GatherAxes axes;
+  for (int axis = 0; axis < rank; ++axis) {
+    int64_t data_stride = 0, index_stride = 0;
+    if (gather.mode == Gather::Mode::axis) {
+      const int behind = gather.axis + indices.rank();
+      if (axis < gather.axis) data_stride = data[axis];
+      if (axis >= behind) data_stride = data[axis - indices.rank() + 1];
+      if (axis >= gather.axis && axis < behind) index_stride = index_strides[axis - gather.axis];
+    } else if (gather.mode == Gather::Mode::elements) {
+      if (axis != gather.axis) data_stride = data[axis];
+      index_stride = index_strides[axis];
+    } else {
+      const int named = indices.rank() - 1;  // axes of the result that come from indices
+      const auto depth = static_cast<int>(indices[named]);
+      if (axis < gather.batch_axes) data_stride = data[axis];
+      if (axis >= named) data_stride = data[axis - named + gather.batch_axes + depth];
+      if (axis < named) index_stride = index_strides[axis];
+    }
+    axes.data.append(data_stride);
+    axes.indices.append(index_stride);
+  }
+  if (gather.mode != Gather::Mode::nd) {
+    axes.indexed.push_back(gather.axis);
+    return axes;
+  }
+  const int last = indices.rank() - 1;
+  for (int i = 0; i < static_cast<int>(indices[last]); ++i) axes.indexed.push_back(gather.batch_axes + i);
+  axes.index_stride = index_strides[last];
+  return axes;
+}
+
+}  // namespace
+
+Result<void> Expander::expand_gather(RegionState& region, const Op& op, const SplitPlan& plan) {
+  const Graph& graph = region.graph;
+  const std::span<const ValueId> operands = graph.operands(op);
+  const ValueId value = graph.result(op);
+  const Type& type = graph.type(value);
+  const Shape& data = graph.type(operands[0]).shape;
+  const Placed places[] = {region.places[operands[0]], region.places[operands[1]], result_place(region, value)};
+  region.places[value] = places[2];
+  const GatherAxes axes = gather_axes(std::get<Gather>(op.attributes), type.shape.rank(), places[0].layout.strides,
+                                      graph.type(operands[1]).shape, places[1].layout.strides);
+  const std::vector<Strides> strides = {axes.data, axes.indices, places[2].layout.strides};
+
+  KernelContract contract{.family = Family::gather};
+  contract.math = contract.accumulate = type.dtype;
+  contract.inner = static_cast<int>(axes.indexed.size());
+  contract.operands.resize(3);
+  for (size_t i = 0; i < 2; ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
+  contract.operands[2].dtype = type.dtype;
+
+  builder_.begin_superstep();
+  for (uint32_t part = 0; part < plan.parts; ++part) {
+    Shape extents = type.shape;
+    int64_t first = 0;
+    const int axis = static_cast<int>(plan.axis);
+    if (extents.rank() > 0) {
+      const Range range = part_range(extents[axis], plan.parts, part);
+      extents[axis] = range.size();
+      first = range.begin;
+    }
+    if (extents.elements() == 0) continue;
+    const CollapsedBox outside = collapse(extents, strides);
+    const int outer = outside.extents.rank();
+    if (outer + std::max(contract.inner, 1) > max_rank) {
+      return fail(ErrorKind::unsupported,
+                  fmt::format("expand: gather \"{}\" has more than {} separate axes", op.name, max_rank));
+    }
+    contract.extents = outside.extents;
+    for (OperandContract& operand : contract.operands) operand.access.clear();
+    Shape boxes[3] = {outside.extents, outside.extents, outside.extents};
+    Strides steps[3] = {outside.strides[0], outside.strides[1], outside.strides[2]};
+    for (size_t i = 0; i < 3; ++i) contract.operands[i].access = access_list(boxes[i], steps[i]);
+    for (int a = 0; a < outer; ++a) {
+      if (contract.operands[0].access[static_cast<size_t>(a)] == Access::broadcast) boxes[0][a] = 1;
+    }
+    for (const int indexed : axes.indexed) {
+      const int64_t extent = data[indexed], stride = places[0].layout.strides[indexed];
+      contract.extents.append(extent);
+      boxes[0].append(extent);
+      steps[0].append(stride);
+      contract.operands[0].access.push_back(access_of(extent, stride));
+    }
+    boxes[1].append(contract.inner);
+    steps[1].append(axes.index_stride);
+    contract.operands[1].access.push_back(access_of(contract.inner, axes.index_stride));
+    std::vector<View> views;
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t begin = extents.rank() > 0 ? first * strides[i][axis] : 0;
+      views.push_back(view(places[i], places[i].layout.offset + begin, boxes[i], steps[i]));
+    }
+    builder_.run(builder_.contract(contract), TileId(part % machine_.tiles), views);
+  }
+  builder_.end_superstep();
+  return {};
+}
+
+}  // namespace low
