@@ -178,5 +178,76 @@ TEST(Pipeline, APlanForAnotherGraphOrMachineIsRefused) {
   EXPECT_FALSE(verify(plan, *graph, machine_named("mi300x")).has_value());
 }
 
+// The search and low/cost see one plan in two ways; what they predict for it has to be the same time.
+TEST(Pipeline, SearchAndExpansionPredictTheSameCost) {
+  const struct {
+    int64_t m, n, k;
+    DType dtype;
+  } products[] = {{729, 1152, 4304, DType::f8e4m3fn}, {1458, 4304, 1152, DType::f8e4m3fn},
+                  {729, 1152, 1152, DType::bf16},     {300, 300, 300, DType::f32},
+                  {17, 65, 129, DType::f32},          {1, 4096, 4096, DType::f16}};
+  ThreadPool pool(2);
+  for (const auto& [m, n, k, dtype] : products) {
+    GraphBuilder builder;
+    const ValueId operands[] = {builder.input("a", {dtype, {m, k}}), builder.input("b", {dtype, {k, n}})};
+    builder.output("c", builder.matmul({}, operands, DType::f32));
+    const Graph graph = *std::move(builder).finish();
+    for (const char* name : {"host", "mi300x"}) {
+      const Machine machine = machine_named(name);
+      const auto found = search(graph, machine, {.finalists = 8}, pool);
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      for (const Finalist& finalist : found->finalists) {
+        const auto expanded = expand(graph, finalist.plan, machine);
+        ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
+        EXPECT_NEAR(cost(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
+            << name << " " << m << "x" << n << "x" << k << "\n"
+            << print(finalist.plan) << finalist.explanation << to_string(cost(*expanded, machine), machine);
+      }
+    }
+  }
+}
+
+// A carried value lies in an allocation of two halves, which must not need a rank of 9.
+TEST(Pipeline, ARepeatCarriesAValueOfTheLargestRank) {
+  const Type type{DType::f32, {1, 2, 1, 2, 1, 2, 1, 3}};
+  const auto doubled = [&](GraphBuilder& builder, ValueId x) {
+    ExprBuilder expr(1);
+    const uint16_t in = expr.input(0, DType::f32);
+    const ValueId operands[] = {x};
+    return builder.pointwise(std::move(expr).finish(expr.binary(ExprOp::add, in, in)), operands);
+  };
+  GraphBuilder inner;
+  inner.output("h", doubled(inner, inner.input("h", type)));
+  const auto body = std::make_shared<const Graph>(*std::move(inner).finish());
+  GraphBuilder builder;
+  const ValueId operands[] = {builder.input("x", type)};
+  builder.output("y", builder.repeat({.count = 3, .carried = 1, .body = body}, operands)[0]);
+  const Graph graph = *std::move(builder).finish();
+  ThreadPool pool(1);
+  const Machine machine = machine_named("host");
+  const auto planned = plan_program(graph, machine, {}, pool);
+  ASSERT_TRUE(planned.has_value()) << planned.error().message;
+  Tensor x(type.dtype, type.shape), eight_times(type.dtype, type.shape);
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    x.set_value(i, static_cast<double>(i));
+    eight_times.set_value(i, static_cast<double>(8 * i));
+  }
+  expect_close(interpret(planned->graph, std::span(&x, 1)), {eight_times}, 0, "interpreted");
+}
+
+TEST(Pipeline, MoreKernelRunsThanMemoryAllowsAreRefused) {
+  GraphBuilder builder;
+  const int64_t batch = int64_t{1} << 30;
+  const ValueId operands[] = {builder.input("a", {DType::f32, {batch, 1, 1}}),
+                              builder.input("b", {DType::f32, {batch, 1, 1}})};
+  builder.output("c", builder.matmul({}, operands, DType::f32));
+  const Graph graph = *std::move(builder).finish();
+  ThreadPool pool(1);
+  const auto planned = plan_program(graph, machine_named("host"), {}, pool);
+  ASSERT_FALSE(planned.has_value());
+  EXPECT_EQ(planned.error().kind, ErrorKind::unsupported);
+  EXPECT_NE(planned.error().message.find("1073741824 kernel runs"), std::string::npos) << planned.error().message;
+}
+
 }  // namespace
 }  // namespace low

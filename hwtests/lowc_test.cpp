@@ -229,5 +229,70 @@ TEST_F(Lowc, ReportsAsJsonAndText) {
   EXPECT_NE(lowc("devices").out.find("host"), std::string::npos);
 }
 
+TEST_F(Lowc, AWrongCommandLineIsOneSentence) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
+  expect_refusal("", 2, {"lowc: ", "subcommand"});
+  expect_refusal("nonsense", 2, {"lowc: ", "nonsense"});
+  expect_refusal("compile t.onnx --bogus", 2, {"lowc: ", "--bogus"});
+  expect_refusal("compile t.onnx --tiles 0", 2, {"lowc: ", "--tiles"});
+  expect_refusal("compile t.onnx --shape x=1,", 2, {"lowc: ", "--shape x"});
+  expect_refusal("compile t.onnx --dim n=1 --dim n=2", 2, {"lowc: ", "\"n\" is given twice"});
+  expect_refusal("compile t.onnx --explain --json", 2, {"lowc: ", "--explain", "--json"});
+  expect_refusal("verify t.onnx --atol nan", 2, {"lowc: ", "--atol"});
+  expect_refusal("verify t.onnx --seed -1", 2, {"lowc: ", "--seed"});
+  // Options that say how to compile do nothing to a package.
+  for (const std::string option :
+       {"--dim n=1", "--shape x=1", "--tiles 2", "--machine host", "--plan p", "--target host"})
+    expect_refusal("run a.low --random " + option, 2, {"lowc: a.low: ", option.substr(0, option.find(' '))});
+}
+
+TEST_F(Lowc, NamesOfAnyBytesStayOnOneLineOfText) {
+  std::string model = one_node_model("Bo\ngus", {"3"});
+  spill(folder_ / "m.onnx", model);
+  expect_refusal("compile m.onnx", 4, {"lowc: m.onnx: ", "the_node"});
+  spill(folder_ / "p.txt", "low-plan 1\nmachine \xff\x1b[2J\n");
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  expect_refusal("compile t.onnx --plan p.txt", 3, {"lowc: t.onnx: p.txt: "});
+  EXPECT_EQ(lowc("compile t.onnx --plan p.txt").err.find_first_of("\x1b\xff"), std::string::npos);
+}
+
+TEST_F(Lowc, LostDataIsAnError) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
+  for (const std::string command :
+       {"machines", "--help", "inspect a.low", "inspect a.low --extract manifest.json", "run a.low --random",
+        "compile t.onnx --print source", "verify t.onnx --package a.low --json"}) {
+    for (const std::string target : {">/dev/full", ">&-"}) {
+      const std::string line =
+          "cd " + folder_.string() + " && " LOWC " " + command + " " + target + " 2>" + (folder_ / "err").string();
+      const int status = std::system(line.c_str());
+      const std::string err = slurp(folder_ / "err");
+      EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 3) << command << target << "\n" << err;
+      EXPECT_TRUE(err.starts_with("lowc: standard output: ")) << command << target << "\n" << err;
+    }
+  }
+}
+
+TEST_F(Lowc, PrintingAnEarlyStageStillWritesThePackage) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  for (const std::string stage : {"import", "graph"}) {
+    const Outcome outcome = lowc("compile t.onnx --print " + stage + " -o " + stage + ".low");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.substr(0, 11), "low-graph 1");
+    EXPECT_EQ(lowc("inspect " + stage + ".low").code, 0) << stage;
+  }
+}
+
+TEST_F(Lowc, AToolchainThatCannotWorkIsNoInternalError) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  expect_refusal("compile t.onnx -o a.low --clang /nonexistent", 4, {"lowc: t.onnx: ", "/nonexistent"});
+  // Says that it is clang and then fails.
+  spill(folder_ / "clang", "#!/bin/sh\n[ \"$1\" = --version ] && echo 'clang version 19.0.0' && exit 0\nkill -9 $$\n");
+  fs::permissions(folder_ / "clang", fs::perms::owner_all);
+  expect_refusal("compile t.onnx -o a.low --clang ./clang", 4, {"lowc: t.onnx: ", "./clang", "137"});
+  EXPECT_FALSE(fs::exists(folder_ / "a.low"));
+}
+
 }  // namespace
 }  // namespace low

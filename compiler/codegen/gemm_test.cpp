@@ -138,6 +138,119 @@ TEST(Gemm, Sizes) {
   check(cases);
 }
 
+// Few rows: b goes from where it lies to registers. One column less and more than a vector, chunks of several vectors, a second
+// block of columns, a second slice of the depth; each with all storage types of b that have a path of their own.
+TEST(Gemm, FewRows) {
+  std::vector<Case> cases;
+  for (const int64_t n : {7, 8, 9, 15, 16, 33, 100})
+    cases.push_back(plain(1, n, 5, DType::f32, DType::f32, DType::f32));
+  for (const int64_t m : {1, 2, 3, 4, 6, 7}) {
+    cases.push_back(plain(m, 17, 5, DType::f32, DType::f32, DType::f32));
+    cases.push_back(plain(m, 269, 289, DType::f32, DType::f8e4m3fn, DType::f32));
+  }
+  cases.push_back(plain(1, 721, 11, DType::bf16, DType::f32, DType::f32));
+  cases.push_back(plain(2, 2049, 2, DType::f32, DType::f8e4m3fn, DType::f32));
+  for (const DType type : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2,
+                           DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::i8, DType::boolean}) {
+    cases.push_back(plain(3, 77, 300, type, type, DType::f32));
+    Case rounded = plain(2, 49, 3, type, type, DType::f32);
+    rounded.contract.math = DType::f8e4m3fn;
+    cases.push_back(rounded);
+    Case transposed = plain(2, 49, 37, type, type, DType::f32);
+    transposed.contract.operands[1] = columns(type);
+    transposed.strides[1] = Strides{1, 40};
+    cases.push_back(transposed);
+  }
+  check(cases);
+}
+
+// Random values: the rows of a small product are those of a larger one, on every target, bit for bit.
+TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
+  const int64_t n = 77, k = 700, most = 31;
+  for (const auto& [a_type, type] :
+       {std::pair{DType::f32, DType::f32}, {DType::f32, DType::f8e4m3fn}, {DType::f8e4m3fn, DType::f8e4m3fn}}) {
+    KernelSet kernels;
+    const int64_t sizes[] = {most, 1, 2, 3, 5, 9};
+    for (const int64_t m : sizes) kernels.contracts.push_back(plain(m, n, k, a_type, type, DType::f32).contract);
+    Case transposed = plain(1, n, k, a_type, type, DType::f32);
+    transposed.contract.operands[1] = columns(type);
+    kernels.contracts.push_back(transposed.contract);
+    std::mt19937_64 random(11);
+    std::normal_distribution<double> normal;
+    Memory memory;
+    Operand a = memory.add(a_type, {most, k}), b = memory.add(type, {k, n});
+    Operand b_columns = memory.add(type, {k, n}, Strides{1, k}), result = memory.add(DType::f32, {most, n});
+    std::vector<uint64_t> a_values, b_values;
+    for (int64_t i = 0; i < most * k; ++i) a_values.push_back(encode(a_type, normal(random), Overflow::saturate));
+    for (int64_t i = 0; i < k * n; ++i) b_values.push_back(encode(type, normal(random), Overflow::saturate));
+    memory.write(a, a_values);
+    memory.write(b, b_values);
+    memory.write(b_columns, b_values);
+    std::vector<uint64_t> expected;
+    for (const Code& code : testing::compile_and_load(kernels)) {
+      for (uint32_t kernel = 0; kernel < kernels.contracts.size(); ++kernel) {
+        const int64_t m = kernels.contracts[kernel].extents[0];
+        a.extents = {m, k};
+        result.extents = {m, n};
+        ASSERT_TRUE(memory.run(code, kernel, {a, kernel == std::size(sizes) ? b_columns : b, result}));
+        std::vector<uint64_t> got = memory.read(result);
+        if (expected.empty()) expected = got;
+        EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin()))
+            << code.target << ", " << m << " rows of " << name(type);
+      }
+    }
+  }
+}
+
+// All codes of the FP8 formats, NaN included, through every way in which b is decoded: 1 * code.
+TEST(Gemm, DecodesEveryCode) {
+  for (const DType type : {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz}) {
+    KernelSet kernels;
+    for (const int64_t m : {1, 20})
+      kernels.contracts.push_back(plain(m, 256, 1, DType::f32, type, DType::f32).contract);
+    Case deep = plain(1, 16, 16, DType::f32, type, DType::f32);  // transposed in registers; other codes times 0
+    deep.contract.operands[1] = columns(type);
+    kernels.contracts.push_back(deep.contract);
+    for (const Code& code : testing::compile_and_load(kernels)) {
+      Memory memory;
+      const Operand a = memory.add(DType::f32, {20, 1}), b = memory.add(type, {1, 256}),
+                    one_hot = memory.add(DType::f32, {1, 16}), square = memory.add(type, {16, 16}, Strides{1, 16}),
+                    result = memory.add(DType::f32, {20, 256});
+      memory.write(a, std::vector<uint64_t>(20, encode(DType::f32, 1, Overflow::propagate)));
+      const auto same = [&](uint64_t bits, uint64_t code_bits) {
+        const double value = decode(DType::f32, bits), want = decode(type, code_bits);
+        return std::isnan(want) ? std::isnan(value) : value == want;
+      };
+      for (uint64_t i = 0; i < 256; ++i) memory.set_bits(b, static_cast<int64_t>(i), i);
+      for (const uint32_t kernel : {0u, 1u}) {
+        Operand ones = a, out = result;
+        ones.extents = {kernel == 0 ? 1 : 20, 1};
+        out.extents = {kernel == 0 ? 1 : 20, 256};
+        ASSERT_TRUE(memory.run(code, kernel, {ones, b, out}));
+        for (uint64_t i = 0; i < 256; ++i) {
+          EXPECT_TRUE(same(memory.bits(out, static_cast<int64_t>(i)), i))
+              << code.target << " " << name(type) << " " << i;
+        }
+      }
+      for (uint64_t first = 0; first < 256; first += 16) {
+        std::vector<uint64_t> depth(16, 0);
+        depth[first / 16] = encode(DType::f32, 1, Overflow::propagate);
+        memory.write(one_hot, depth);
+        std::vector<uint64_t> codes(256, 0);
+        for (uint64_t j = 0; j < 16; ++j) codes[first + j] = first + j;
+        memory.write(square, codes);
+        Operand out = result;
+        out.extents = {1, 16};
+        ASSERT_TRUE(memory.run(code, 2, {one_hot, square, out}));
+        for (uint64_t j = 0; j < 16; ++j) {
+          EXPECT_TRUE(same(memory.bits(out, static_cast<int64_t>(j)), first + j))
+              << code.target << " " << name(type) << " " << first + j;
+        }
+      }
+    }
+  }
+}
+
 TEST(Gemm, StorageTypes) {
   const DType types[] = {DType::f32,    DType::f16,        DType::bf16,      DType::f8e4m3fn,
                          DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};

@@ -30,7 +30,8 @@ struct ProcessResult {
 
 // arguments[0] is the program, looked up in PATH if it has no slash. The child gets `input` on stdin and an environment
 // of PATH, LC_ALL and TMPDIR (`folder`, which also takes our own files) alone, so that no variable changes what a
-// compiler does. ErrorKind::internal when the system refuses files or processes.
+// compiler does. ErrorKind::usage when the folder cannot be
+// written, ErrorKind::internal when the system refuses processes.
 Result<ProcessResult> run_process(std::span<const std::string> arguments, const std::string& input,
                                   const TemporaryFolder& folder);
 

@@ -57,10 +57,11 @@ std::vector<std::string> arguments_of(const std::string& program, const CodegenT
                                       const std::string& output) {
   std::vector<std::string> arguments = {program, "--no-default-config", "-x", "c++", "-std=c++20", "-O3"};
   arguments.insert(arguments.end(), target.options.begin(), target.options.end());
-  for (const char* argument :
-       {"-ffp-contract=off", "-fno-math-errno", "-ffreestanding", "-fno-exceptions", "-fno-rtti",
-        "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-ident", "-fvisibility=hidden", "-fPIC",
-        "-shared", "-nostdlib", "-fuse-ld=lld", "-Wl,--build-id=none", "-Wl,--strip-all", "-Wl,-z,defs", "-w"}) {
+  // The last: a kernel folds over its operands, and Max of a few hundred tensors has as many.
+  for (const char* argument : {"-ffp-contract=off", "-fno-math-errno", "-ffreestanding", "-fno-exceptions", "-fno-rtti",
+                               "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-ident",
+                               "-fvisibility=hidden", "-fPIC", "-shared", "-nostdlib", "-fuse-ld=lld",
+                               "-Wl,--build-id=none", "-Wl,--strip-all", "-Wl,-z,defs", "-w", "-fbracket-depth=4096"}) {
     arguments.emplace_back(argument);
   }
   arguments.push_back(fmt::format("-D{}", target.macro));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 
 #include "compiler/low/low.h"
 
@@ -104,6 +105,41 @@ KernelWork work_of(const TileGraph& graph, const LocalCopy& copy) {
   return work;
 }
 
+// Bytes of different addresses that a superstep touches: a view counts once however many runs use it, and an allocation for no more
+// than it holds. Views that overlap without being equal count twice below that.
+class DistinctBytes {
+ public:
+  explicit DistinctBytes(const TileGraph& graph) : graph_(graph) {}
+  void add(const View& view) { touched_.push_back({view.allocation, view.geometry, view.offset}); }
+
+  double total() && {
+    std::ranges::sort(touched_);
+    const auto repeated = std::ranges::unique(touched_);
+    touched_.erase(repeated.begin(), repeated.end());
+    double sum = 0;
+    for (size_t i = 0; i < touched_.size();) {
+      const AllocationId id = touched_[i].allocation;
+      const TensorType& type = graph_.type(id);
+      const auto size = static_cast<double>(byte_size(type.dtype));
+      double elements = 0;
+      for (; i < touched_.size() && touched_[i].allocation == id; ++i)
+        elements += static_cast<double>(distinct_elements(graph_.geometries()[touched_[i].geometry.index]));
+      sum += size * std::min(elements, static_cast<double>(type.padded.elements()));
+    }
+    return sum;
+  }
+
+ private:
+  struct Touched {
+    AllocationId allocation;
+    GeometryId geometry;
+    int64_t offset;
+    auto operator<=>(const Touched&) const = default;
+  };
+  const TileGraph& graph_;
+  std::vector<Touched> touched_;
+};
+
 class Accountant {
  public:
   Accountant(const TileGraph& graph, const Machine& machine) : graph_(graph), machine_(machine) {
@@ -157,11 +193,14 @@ class Accountant {
 
   Cost superstep(const Superstep& step, uint64_t executions) {
     SuperstepWork work;
+    DistinctBytes distinct(graph_);
     TileId tile;
     for (uint32_t i = 0; machine_.global_memory && i < step.exchanges.count; ++i) {
       // A pull: the destination's tile copies. Which tile that is matters little here: they spread evenly.
       const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      distinct.add(exchange.source);
       for (const View& destination : graph_.destinations(exchange)) {
+        distinct.add(destination);
         KernelWork pull;
         pull.kind = KernelWork::Kind::copy;
         pull.read_bytes = pull.written_bytes = distinct_bytes(graph_, destination);
@@ -178,15 +217,20 @@ class Accountant {
       if (command.kind == Command::Kind::run) {
         const KernelRun& run = graph_.runs()[command.index];
         kernel = work_of(graph_, machine_, run);
+        for (const View& operand : graph_.operands(run)) distinct.add(operand);
         if (kernel.kind == KernelWork::Kind::gemm)
           report_.flop +=
               2 * static_cast<double>(graph_.contract(run).extents.elements()) * static_cast<double>(executions);
       } else {
-        kernel = work_of(graph_, graph_.copies()[command.index]);
+        const LocalCopy& copy = graph_.copies()[command.index];
+        kernel = work_of(graph_, copy);
+        distinct.add(copy.source);
+        distinct.add(copy.destination);
       }
       work.tiles.back() += kernel_cost(machine_, kernel);
       work.bytes += static_cast<double>(kernel.read_bytes) + static_cast<double>(kernel.written_bytes);
     }
+    work.distinct_bytes = std::move(distinct).total();
     Cost cost = superstep_cost(machine_, work);
     if (!machine_.global_memory) cost.exchange += exchange_between_tiles(step);
     return cost;

@@ -2,6 +2,7 @@
 
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/support.h"
+#include "compiler/lowc/text.h"
 #include "compiler/workload/workload.h"
 #include "runtime/tensor/tensor_file.h"
 
@@ -61,9 +62,9 @@ Result<void> inspect(const InspectCommand& command) {
         variant.machine, program.tiles, program.supersteps.size(), program.commands.size(), program.arena_bytes,
         program.parameter_bytes, program.flop / 1e9);
     for (const Binding& binding : program.inputs)
-      text += fmt::format("  input {}: {}\n", binding.name, to_string(Type{binding.dtype, binding.shape}));
+      text += fmt::format("  input {}: {}\n", one_line(binding.name), to_string(Type{binding.dtype, binding.shape}));
     for (const Binding& binding : program.outputs)
-      text += fmt::format("  output {}: {}\n", binding.name, to_string(Type{binding.dtype, binding.shape}));
+      text += fmt::format("  output {}: {}\n", one_line(binding.name), to_string(Type{binding.dtype, binding.shape}));
     json.key("targets").begin_array();
     for (const TargetInfo& target : variant.targets) {
       LOW_TRY(const std::span<const std::byte> code, package->entry(target.file));

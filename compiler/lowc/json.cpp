@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "compiler/lowc/text.h"
 
 namespace low::lowc {
 
@@ -45,15 +48,20 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 JsonWriter& JsonWriter::value(std::string_view text) {
   separate();
   text_ += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
+  while (!text.empty()) {
+    const size_t length = utf8_character(text);
+    const char c = text[0];
+    if (length == 0) {
+      text_ += "\\ufffd";  // JSON holds UTF-8 only
+    } else if (c == '"' || c == '\\') {
       text_ += '\\';
       text_ += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
       text_ += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     } else {
-      text_ += c;
+      text_ += text.substr(0, length);
     }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   text_ += '"';
   needs_comma_ = true;

@@ -88,9 +88,9 @@ int run(int argc, char** argv) {
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
   add_model_options(*compile_app, compile.model, "ONNX model");
   compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
-  auto* print = compile_app->add_option(
-      "--print", compile.print,
-      "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
+  auto* print =
+      compile_app->add_option("--print", compile.print,
+                              "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
   auto* explain = compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
   auto* compile_json = compile_app->add_flag("--json", compile.json, "report as JSON");
   // One text on stdout.

@@ -10,6 +10,7 @@
 #include "compiler/low/interpret/interpret.h"
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/support.h"
+#include "compiler/lowc/text.h"
 #include "reference/reference.h"
 #include "runtime/tensor/tensor_file.h"
 
@@ -168,7 +169,8 @@ Result<void> verify(const VerifyCommand& command) {
       json.member("max_relative_error", comparison.max_relative_error).member("rms_error", comparison.rms_error);
       json.member("rms_reference", comparison.rms_reference).end_object();
     } else {
-      write_stdout(fmt::format("output {} on {}:\n{}\n", judged.names[i], judged.where, reference::to_string(comparison)));
+      write_stdout(fmt::format("output {} on {}:\n{}\n", one_line(judged.names[i]), judged.where,
+                               reference::to_string(comparison)));
     }
   }
   if (command.json) write_stdout(json.end_array().member("passed", passed).end_object().text());
@@ -211,10 +213,10 @@ Result<void> bench(const BenchCommand& command) {
     json.end_array().member("median_milliseconds", median).member("gflop", program.flop / 1e9).member("gflops", gflops);
     write_stdout(json.end_object().text());
   } else {
-    write_stdout(fmt::format(
-        "{} on {} ({}): {} runs, median {:.3f} ms, minimum {:.3f} ms, maximum {:.3f} ms; {:.1f} GFLOP/s\n",
-        command.model.model, command.device, loaded.device->info().description, milliseconds.size(), median,
-        sorted.front(), sorted.back(), gflops));
+    write_stdout(
+        fmt::format("{} on {} ({}): {} runs, median {:.3f} ms, minimum {:.3f} ms, maximum {:.3f} ms; {:.1f} GFLOP/s\n",
+                    command.model.model, command.device, loaded.device->info().description, milliseconds.size(), median,
+                    sorted.front(), sorted.back(), gflops));
   }
   return {};
 }

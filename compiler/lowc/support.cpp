@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/lowc/text.h"
 #include "runtime/base/sha256.h"
 #include "runtime/tensor/random_tensor.h"
 #include "runtime/tensor/tensor_file.h"
@@ -45,17 +46,7 @@ Result<void> check_package_options(const ModelOptions& options) {
 }  // namespace
 
 int report(const Error& error) {
-  // Names come from files and may hold anything.
-  std::string line = "lowc: ";
-  for (const char c : error.message) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      line += fmt::format("\\x{:02x}", static_cast<unsigned>(byte));
-    } else {
-      line += c;
-    }
-  }
-  line += '\n';
+  const std::string line = "lowc: " + one_line(error.message) + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   return static_cast<int>(error.kind);
 }
@@ -74,21 +65,24 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
   for (const std::string& text : options.dimensions) {
     LOW_TRY(const auto pair, split_pair(text, "--dim"));
     LOW_TRY(const int64_t extent, parse_extent(pair.second, "--dim " + pair.first));
-    result.frontend.dimensions[pair.first] = extent;
+    if (!result.frontend.dimensions.try_emplace(pair.first, extent).second)
+      return fail(ErrorKind::usage, fmt::format("--dim: \"{}\" is given twice", pair.first));
   }
   for (const std::string& text : options.shapes) {
     LOW_TRY(const auto pair, split_pair(text, "--shape"));
     Shape shape;
     std::string_view rest = pair.second;
-    while (!rest.empty()) {
+    for (bool more = !rest.empty(); more;) {  // nothing at all is a scalar's shape
       const size_t comma = rest.find(',');
       LOW_TRY(const int64_t extent, parse_extent(rest.substr(0, comma), "--shape " + pair.first));
       if (shape.rank() == max_rank)
         return fail(ErrorKind::usage, fmt::format("--shape {}: more than {} dimensions", pair.first, max_rank));
       shape.append(extent);
-      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+      more = comma != std::string_view::npos;
+      if (more) rest.remove_prefix(comma + 1);
     }
-    result.frontend.shapes.insert_or_assign(pair.first, shape);
+    if (!result.frontend.shapes.try_emplace(pair.first, shape).second)
+      return fail(ErrorKind::usage, fmt::format("--shape: \"{}\" is given twice", pair.first));
   }
   for (const std::string& target : options.targets)
     if (target != "host" || options.targets.size() > 1 || !options.machine.empty()) result.targets.push_back(target);
@@ -193,7 +187,7 @@ std::string summary(std::string_view name, const Tensor& tensor) {
     squares += value * value;
   }
   const auto finite = static_cast<double>(count - nans);
-  std::string line = fmt::format("{}: {}", name, to_string(Type{tensor.dtype(), tensor.shape()}));
+  std::string line = fmt::format("{}: {}", one_line(name), to_string(Type{tensor.dtype(), tensor.shape()}));
   if (count > nans)
     line += fmt::format(" min {:.6g} max {:.6g} mean {:.6g} rms {:.6g}", minimum, maximum, sum / finite,
                         std::sqrt(squares / finite));

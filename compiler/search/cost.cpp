@@ -104,11 +104,13 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   if (work.kind == KernelWork::Kind::gemm) {
     DType math = work.a;
     const double rate = matmul_rate(machine, work.a, work.b, &math);
-    const double padded = round_up(work.m, work.block_m) * round_up(work.n, work.block_n);
+    // A packed kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not there.
+    const bool few_rows = machine.packed_gemm && work.m < work.block_m;
+    const double padded = (few_rows ? m : round_up(work.m, work.block_m)) * round_up(work.n, work.block_n);
     // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
     double converted = 0;
     if (machine.packed_gemm || byte_size(work.a) != byte_size(math)) converted += m * k;
-    if (machine.packed_gemm || byte_size(work.b) != byte_size(math)) converted += k * n;
+    if ((machine.packed_gemm && !few_rows) || byte_size(work.b) != byte_size(math)) converted += k * n;
     cost.compute = 2 * padded * k / rate + converted / machine.vector_flop_per_cycle + expression;
     cost.padding = 2 * (padded - m * n) * k / rate;
     cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);

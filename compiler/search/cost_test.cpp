@@ -43,6 +43,10 @@ TEST(Cost, GemmByHand) {
   // Packing converts (5 + 3) * 10 elements, 2 a cycle.
   machine.packed_gemm = true;
   EXPECT_DOUBLE_EQ(kernel_cost(machine, work).compute, 80 + 15 + 40);
+  // Fewer rows than a register block: 3 x 4 is computed, 2 * 12 * 10 / 8 cycles, and b is not packed: 3 * 10 elements.
+  KernelWork few = work;
+  few.m = 3;
+  EXPECT_DOUBLE_EQ(kernel_cost(machine, few).compute, 30 + 9 + 15);
   // A superstep: two tiles, the slower counts; 3000 bytes at 10 a cycle outweigh it.
   const Cost step = superstep_cost(machine, {{cost, Cost{.compute = 1}}, 500});
   EXPECT_DOUBLE_EQ(step.total(), 95 + 7 + 100);
@@ -199,12 +203,14 @@ TEST(Cost, MatmulAgreesWithEnumerationOfAllRuns) {
 }
 
 TEST(Cost, PaddingIsCounted) {
-  // One row of 33 on the host: 8 x 64 are computed.
+  // Nine rows of 33 on the host: 16 x 64 are computed.
   MatmulWork work;
-  work.shape = {1, 1, 33, 64};
-  const MatmulPlan plan{.block_m = 1, .block_n = 33, .block_k = 64};
-  const Cost cost = matmul_cost(host(), work, plan).items;
-  EXPECT_DOUBLE_EQ(cost.padding, 2.0 * (8 * 64 - 33) * 64 / 64);
+  work.shape = {1, 9, 33, 64};
+  MatmulPlan plan{.block_m = 9, .block_n = 33, .block_k = 64};
+  EXPECT_DOUBLE_EQ(matmul_cost(host(), work, plan).items.padding, 2.0 * (16 * 64 - 9 * 33) * 64 / 64);
+  // One row is one row: 1 x 64.
+  work.shape.m = plan.block_m = 1;
+  EXPECT_DOUBLE_EQ(matmul_cost(host(), work, plan).items.padding, 2.0 * (64 - 33) * 64 / 64);
   work.shape.m = 8;
   work.shape.n = 64;
   EXPECT_EQ(matmul_cost(host(), work, {.block_m = 8, .block_n = 64, .block_k = 64}).items.padding, 0);

@@ -14,15 +14,19 @@ struct NamedMlp {
   Mlp mlp;
 };
 
-// SigLIP so400m's MLP has 729 tokens of width 1152 and a hidden layer of 4304. The tiny ones keep its odd sizes.
+// SigLIP so400m's MLP has 729 tokens of width 1152 and a hidden layer of 4304. One token alone is what a model that writes text computes at
+// a time. The tiny ones keep the odd sizes.
 constexpr NamedMlp mlps[] = {
     {"mlp-b1", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304}},
     {"mlp-b1-f32", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false}},
     {"mlp-b2-repeat3", {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .blocks = 3, .scan = true}},
     {"mlp-b2-repeat3-f32",
      {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false, .blocks = 3, .scan = true}},
+    {"mlp-row1", {.batch = 1, .tokens = 1, .width = 1152, .hidden = 4304}},
+    {"mlp-row1-f32", {.batch = 1, .tokens = 1, .width = 1152, .hidden = 4304, .fp8 = false}},
     {"tiny-mlp-b1", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40}},
     {"tiny-mlp-b2-repeat3", {.batch = 2, .tokens = 9, .width = 24, .hidden = 40, .blocks = 3, .scan = true}},
+    {"tiny-mlp-row1", {.batch = 1, .tokens = 1, .width = 24, .hidden = 40}},
     {"tiny-mlp-f32", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .fp8 = false}},
 };
 

@@ -58,8 +58,9 @@ double rms(const Tensor& tensor) {
 }
 
 TEST(Workload, Names) {
-  EXPECT_THAT(workload_names(), testing::IsSupersetOf({"mlp-b1", "mlp-b2-repeat3", "tiny-mlp-b1", "tiny-mlp-b2-repeat3",
-                                                       "tiny-mlp-f32", "mlp-b2-repeat3-f32"}));
+  EXPECT_THAT(workload_names(),
+              testing::IsSupersetOf({"mlp-b1", "mlp-b2-repeat3", "tiny-mlp-b1", "tiny-mlp-b2-repeat3", "tiny-mlp-f32",
+                                     "mlp-b2-repeat3-f32", "mlp-row1", "mlp-row1-f32", "tiny-mlp-row1"}));
   EXPECT_EQ(make_workload("mlp", {}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("mlp-b1", {.repeat = 1, .unrolled = 1}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("mlp-b1", {.repeat = -1, .unrolled = {}}).error().kind, ErrorKind::usage);

@@ -1,12 +1,17 @@
 #include "runtime/host/workers.h"
 
+#include <chrono>
 #include <system_error>
 
 namespace low {
 namespace {
 
-// About 10 microseconds, the time that a sleeping thread takes to wake up.
-constexpr int spins = 256;
+// A thread that sleeps takes 10 to 50 microseconds to wake up, as long as a short superstep. With a processor for each thread, waiting
+// ones spin for longer than the tiles of a superstep differ, and from one short run to the next; otherwise they would only keep
+// others from working.
+constexpr std::chrono::microseconds patience{100};
+constexpr std::chrono::microseconds crowded_patience{5};
+constexpr int spins_a_look = 32;  // at the clock
 
 constexpr uint32_t stop = 0xffffffffu;  // instead of a number of tiles: the threads end
 
@@ -18,17 +23,20 @@ void pause() {
 
 // Returns when the value differs from `value`. Whoever changes it calls notify after a sequentially consistent write: with a weaker
 // one, the library's check for sleepers could come before the write is visible, and the sleeper would miss it.
-void wait_while(const std::atomic<uint32_t>& variable, uint32_t value) {
-  for (int i = 0; i < spins; ++i) {
-    if (variable.load(std::memory_order_acquire) != value) return;
-    pause();
-  }
+void wait_while(const std::atomic<uint32_t>& variable, uint32_t value, bool crowded) {
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < spins_a_look; ++i) {
+      if (variable.load(std::memory_order_acquire) != value) return;
+      pause();
+    }
+  } while (std::chrono::steady_clock::now() - begin < (crowded ? crowded_patience : patience));
   variable.wait(value);
 }
 
 }  // namespace
 
-HostWorkers::HostWorkers(int threads) {
+HostWorkers::HostWorkers(int threads) : crowded_(static_cast<unsigned>(threads) > std::thread::hardware_concurrency()) {
   scratch_.resize(static_cast<size_t>(threads));
   try {
     for (size_t i = 1; i < scratch_.size(); ++i) threads_.emplace_back([this, i] { work(i); });
@@ -76,12 +84,12 @@ void HostWorkers::run_superstep(abi::HostEntry entry, const abi::Launch& launch,
   while (run_tile(0)) {
   }
   // Only tiles that others are at are left: a thread that is still asleep holds up nobody.
-  for (uint32_t left = unfinished_; left != 0; left = unfinished_) wait_while(unfinished_, left);
+  for (uint32_t left = unfinished_; left != 0; left = unfinished_) wait_while(unfinished_, left, crowded_);
 }
 
 void HostWorkers::work(size_t thread) {
   while (true) {
-    wait_while(waiting_, 0);
+    wait_while(waiting_, 0, crowded_);
     if (waiting_ == stop) return;
     while (run_tile(thread)) {
     }

@@ -38,6 +38,7 @@ class HostWorkers {
   abi::HostEntry entry_ = nullptr;
   const abi::Launch* launch_ = nullptr;
   uint32_t tiles_ = 0;
+  const bool crowded_;               // more threads than processors
   std::vector<HostMemory> scratch_;  // one for each thread, the caller's first
 
   alignas(64) std::atomic<uint32_t> waiting_{0};     // tiles that no thread has taken, or `stop`

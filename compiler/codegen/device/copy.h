@@ -4,9 +4,12 @@
 // A kernel K has: Source, Destination, overflow. Run data: rank, counts[rank], chunk; operands: source, destination.
 #pragma once
 
+#include "compiler/codegen/device/lanes.h"
 #include "compiler/codegen/device/operand.h"
 
 namespace low::device {
+
+LOW_INLINE i64 distance(i64 stride) { return stride < 0 ? -stride : stride; }
 
 template <typename Kernel>
 LOW_INLINE void copy_run(i64 count, typename Kernel::Destination* to, const typename Kernel::Source* from) {
@@ -36,6 +39,31 @@ LOW_INLINE void copy_strided(i64 count, typename Kernel::Destination* to, i64 to
   }
 }
 
+// Two loops, the source's neighbours along the first, the destination's along the second: in blocks that stay in the closest cache,
+// as otherwise each element costs a cache line.
+template <typename Kernel>
+LOW_NOINLINE void copy_transposed(i64 outer, i64 inner, typename Kernel::Destination* to, i64 to_outer, i64 to_inner,
+                                  const typename Kernel::Source* from, i64 from_outer, i64 from_inner) {
+  constexpr i64 block = 32;
+  for (i64 i0 = 0; i0 < outer; i0 += block) {
+    const i64 rows = smaller(block, outer - i0);
+    for (i64 j0 = 0; j0 < inner; j0 += block) {
+      const i64 columns = smaller(block, inner - j0);
+      auto* target = to + i0 * to_outer + j0 * to_inner;
+      const auto* source = from + i0 * from_outer + j0 * from_inner;
+      if constexpr (is_same<typename Kernel::Source, f32> && is_same<typename Kernel::Destination, f32>) {
+        if (from_outer == 1 && to_inner == 1) {
+          transpose_to<f32>(source, from_inner, rows, columns, target, to_outer);
+          continue;
+        }
+      }
+      for (i64 i = 0; i < rows; ++i) {
+        copy_strided<Kernel>(columns, target + i * to_outer, to_inner, source + i * from_outer, from_inner);
+      }
+    }
+  }
+}
+
 template <typename Kernel>
 LOW_NOINLINE void copy(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
   constexpr int max_rank = 8;
@@ -53,11 +81,24 @@ LOW_NOINLINE void copy(const abi::Launch& launch, const abi::Command& command, u
     position[axis] = 0;
     if (counts[axis] == 0) return;
   }
-  // Chunks of one element: the last loop is the innermost.
+  // Chunks of one element: the last loop is the innermost, together with the one along which the source is denser, if any.
   const bool elements = chunk == 1 && rank > 0;
   if (elements) --rank;
+  int dense = rank;
+  for (int axis = 0; elements && axis < rank; ++axis) {
+    if (counts[axis] > 1 && distance(from_strides[axis]) < distance(from_strides[dense])) dense = axis;
+  }
+  const bool transposed = dense != rank;
+  i64 outer = 1, to_outer = 0, from_outer = 0;
+  if (transposed) {
+    outer = counts[dense], to_outer = to_strides[dense], from_outer = from_strides[dense];
+    to_strides[dense] = from_strides[dense] = 0;  // the loop below goes over it once
+  }
   while (true) {
-    if (elements) {
+    if (transposed) {
+      copy_transposed<Kernel>(outer, counts[rank], to, to_outer, to_strides[rank], from, from_outer,
+                              from_strides[rank]);
+    } else if (elements) {
       copy_strided<Kernel>(counts[rank], to, to_strides[rank], from, from_strides[rank]);
     } else {
       copy_run<Kernel>(chunk, to, from);
@@ -66,7 +107,7 @@ LOW_NOINLINE void copy(const abi::Launch& launch, const abi::Command& command, u
     for (; axis >= 0; --axis) {
       from += from_strides[axis];
       to += to_strides[axis];
-      if (++position[axis] < counts[axis]) break;
+      if (++position[axis] < (transposed && axis == dense ? 1 : counts[axis])) break;
       from -= position[axis] * from_strides[axis];
       to -= position[axis] * to_strides[axis];
       position[axis] = 0;

@@ -2,22 +2,15 @@
 //
 // A kernel K has: m, n, k; Math, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum,
 // values…). The result must not overlap a or b; it may lie exactly where an extra lies.
+//
+// f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of the depth
+// (tiling.h's block_k, nearly equal slices), then slice by slice. So an element depends on its row and column alone, to the last bit.
 #pragma once
 
+#include "compiler/codegen/device/few_rows.h"
 #include "compiler/codegen/device/operand.h"
 
 namespace low::device {
-
-// An element as the f32 that is multiplied: rounded to Math, unless it has that precision anyway.
-template <typename Math, typename T>
-LOW_INLINE f32 to_math(const T& element) {
-  const auto value = load(&element);
-  if constexpr (is_same<Math, f32> || is_same<Math, T> || sizeof(T) < sizeof(Math)) {
-    return convert<f32>(value);  // f16 and bf16 hold all FP8 formats
-  } else {
-    return decode(convert<Math>(value));
-  }
-}
 
 // rows x depth elements of a to `out`, row by row, `out_stride` floats apart.
 template <typename Kernel>
@@ -31,6 +24,8 @@ LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 
 #pragma clang loop vectorize(assume_safety)
       for (i64 k = 0; k < depth; ++k) to[k] = to_math<Math>(from[k]);
     }
+  } else if constexpr (Kernel::A::axes[0] == Access::unit) {
+    transpose_to<Math>(a, k_stride, rows, depth, out, out_stride);
   } else {
     for (i64 k = 0; k < depth; ++k) {
       for (i64 i = 0; i < rows; ++i) out[i * out_stride + k] = to_math<Math>(a[i * row_stride + k * k_stride]);
@@ -58,8 +53,12 @@ LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 co
       for (int j = 0; j < width; ++j) out[k * width + j] = to_math<Math>(from[j]);
     }
   } else {
-    for (i64 j = 0; j < columns; ++j) {
-      for (i64 k = 0; k < depth; ++k) out[k * width + j] = to_math<Math>(b[k * k_stride + j * column_stride]);
+    if constexpr (Kernel::B::axes[0] == Access::unit) {
+      transpose_to<Math>(b, column_stride, depth, columns, out, width);
+    } else {
+      for (i64 j = 0; j < columns; ++j) {
+        for (i64 k = 0; k < depth; ++k) out[k * width + j] = to_math<Math>(b[k * k_stride + j * column_stride]);
+      }
     }
     for (i64 j = columns; j < width; ++j) {
       for (i64 k = 0; k < depth; ++k) out[k * width + j] = 0;
@@ -148,6 +147,49 @@ LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column
                    MakeIndices<Kernel::Extras::size>{});
 }
 
+// Whether b is read where it lies: rows of b that are contiguous and hold at least a vector, also those of the last block.
+template <typename Kernel>
+constexpr bool has_few_rows() {
+  if (Kernel::m < 1 || Kernel::m > few_rows || Kernel::k < 1 || Kernel::B::axes[1] != Access::unit) return false;
+  const i64 block = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k).n;
+  return Kernel::n >= lanes && (Kernel::n - 1) % block + 1 >= lanes;
+}
+
+template <typename Kernel, i64 columns>
+LOW_INLINE void gemm_few_rows_block(const Operands& operands, i64 column, f32* sums, f32* packed_a) {
+  using A = typename Kernel::A;
+  using B = typename Kernel::B;
+  constexpr GemmBlocks blocks = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k);
+  const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1), b_k = operands.stride<B>(1, 0);
+  const auto* a = operands.address<const typename A::Type>(0);
+  const auto* b = operands.address<const typename B::Type>(1) + column;
+  for (i64 depth = 0; depth < Kernel::k; depth += blocks.k) {
+    const i64 slice = smaller(blocks.k, Kernel::k - depth);
+    pack_a<Kernel>(a + depth * a_k, a_m, a_k, Kernel::m, slice, packed_a, packed_a_stride);
+    if constexpr (scales_a<Kernel>) {
+      constexpr f32 scale = missing_scale<typename Kernel::Math, typename B::Type>();
+      for (i64 i = 0; i < Kernel::m; ++i) {
+        for (i64 k = 0; k < slice; ++k) packed_a[i * packed_a_stride + k] *= scale;
+      }
+    }
+    multiply_few_rows<Kernel, columns>(packed_a, packed_a_stride, b + depth * b_k, b_k, slice, sums, blocks.n,
+                                       depth > 0);
+  }
+  close_gap<columns>(Kernel::m, sums, blocks.n);
+  epilogue<Kernel>(operands, 0, Kernel::m, column, columns, sums, blocks.n);
+}
+
+template <typename Kernel>
+LOW_INLINE void gemm_few_rows(const Operands& operands, unsigned char* scratch) {
+  constexpr GemmBlocks blocks = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k);
+  constexpr i64 rest = (Kernel::n - 1) % blocks.n + 1;
+  f32* const sums = reinterpret_cast<f32*>(scratch);
+  for (i64 column = 0; column + rest < Kernel::n; column += blocks.n) {
+    gemm_few_rows_block<Kernel, blocks.n>(operands, column, sums, sums + blocks.a_begin);
+  }
+  gemm_few_rows_block<Kernel, rest>(operands, Kernel::n - rest, sums, sums + blocks.a_begin);
+}
+
 // f32 sums: blocked as tiling.h says.
 template <typename Kernel>
 LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
@@ -226,10 +268,12 @@ LOW_INLINE void gemm_plain(const Operands& operands) {
 template <typename Kernel>
 LOW_NOINLINE void gemm(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
   const Operands operands(launch, command);
-  if constexpr (is_same<typename Kernel::Accumulate, f32>) {
-    gemm_blocked<Kernel>(operands, scratch);
-  } else {
+  if constexpr (!is_same<typename Kernel::Accumulate, f32>) {
     gemm_plain<Kernel>(operands);
+  } else if constexpr (has_few_rows<Kernel>()) {
+    gemm_few_rows<Kernel>(operands, scratch);
+  } else {
+    gemm_blocked<Kernel>(operands, scratch);
   }
 }
 

@@ -17,10 +17,16 @@ inline constexpr int lanes = 8;
 #endif
 
 using Vector = f32 __attribute__((ext_vector_type(lanes)));
-using UnalignedVector = f32 __attribute__((ext_vector_type(lanes), aligned(4)));
 
-LOW_INLINE Vector load_vector(const f32* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
-LOW_INLINE void store_vector(f32* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
+// At any address. (A pointer to a vector type of smaller alignment does not do: clang drops that in places.)
+template <typename V>
+LOW_INLINE V load_unaligned(const void* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+LOW_INLINE Vector load_vector(const f32* p) { return load_unaligned<Vector>(p); }
+LOW_INLINE void store_vector(f32* p, Vector v) { __builtin_memcpy(p, &v, sizeof v); }
 LOW_INLINE Vector splat(f32 x) { return x; }  // to all lanes
 LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector c) { return __builtin_elementwise_fma(a, b, c); }
 

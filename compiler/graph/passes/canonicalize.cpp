@@ -44,8 +44,18 @@ Result<Graph> rewrite_once(const Graph& graph) {
   Rewriter rewriter;
   std::vector<ValueId> map(graph.value_count());
   for (const Op& op : graph.ops()) {
+    // Constants come when something reads them.
+    if (std::holds_alternative<Constant>(op.attributes)) continue;
     std::vector<ValueId> operands;
-    for (const ValueId operand : graph.operands(op)) operands.push_back(map[operand.index]);
+    const auto read = [&] {
+      for (const ValueId operand : graph.operands(op)) {
+        ValueId& value = map[operand.index];
+        const Op& from = graph.op(graph.value(operand).producer);
+        if (!value.valid()) value = rewriter.emit(from.attributes, {}, graph.type(operand), from.name);
+        operands.push_back(value);
+      }
+    };
+    if (std::holds_alternative<Output>(op.attributes)) read();
     if (std::holds_alternative<Input>(op.attributes)) {
       map[op.results.begin] = rewriter.input(op.name, graph.type(graph.result(op)));
       continue;
@@ -61,6 +71,7 @@ Result<Graph> rewrite_once(const Graph& graph) {
       types.push_back(graph.type(graph.result(op, i)));
     }
     if (std::ranges::find(used, true) == used.end()) continue;
+    read();
     if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
       LOW_TRY(const std::vector<ValueId> results, rewrite_repeat(rewriter, *repeat, operands, types, used, op.name));
       std::ranges::copy(results, map.begin() + op.results.begin);

@@ -186,6 +186,25 @@ TEST(Canonicalize, RepeatOfNothing) {
   EXPECT_EQ(kinds(canonical(m.done())), "input output output");
 }
 
+// Each level's rounds must not multiply those of the levels inside it: 2^30 rounds would not end.
+TEST(Canonicalize, DeeplyNestedRepeatsDoNotTakeForever) {
+  Maker innermost;
+  innermost.output("h", innermost.apply(ExprOp::neg, innermost.input("h", {f32, {3}})));
+  auto body = std::make_shared<const Graph>(innermost.done());
+  for (int depth = 0; depth < 30; ++depth) {
+    Maker m;
+    const ValueId h = m.input("h", {f32, {3}});
+    // Something for each level to remove.
+    static_cast<void>(m.apply(ExprOp::exp, h));
+    m.output("h", m.repeat({.count = 2, .carried = 1, .body = body}, {&h, 1})[0]);
+    body = std::make_shared<const Graph>(m.done());
+  }
+  const Graph out = checked(canonicalize(*body));  // not canonical(): evaluating it takes 2^30 steps
+  EXPECT_EQ(kinds(out), "input repeat output");
+  const auto& inner = *std::get<Repeat>(out.ops()[1].attributes).body;
+  EXPECT_EQ(kinds(inner), "input repeat output");  // the dead operation is gone in there, too
+}
+
 TEST(Canonicalize, RepeatKeepsWhatItNeeds) {
   Maker b;
   const ValueId h = b.input("h", {f32, {3}});

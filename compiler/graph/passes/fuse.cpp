@@ -345,7 +345,8 @@ Result<Graph> fuse(const Graph& graph) {
 }
 
 Result<Graph> run_passes(const Graph& graph) {
-  LOW_TRY(Graph current, canonicalize(graph));
+  LOW_TRY(Graph current, roll_layers(graph));
+  LOW_TRY(current, canonicalize(current));
   LOW_TRY(current, fold_dequantize(current));
   LOW_TRY(current, canonicalize(current));
   LOW_TRY(current, fuse(current));

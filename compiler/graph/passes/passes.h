@@ -8,8 +8,10 @@ namespace low {
 // Before: whatever a frontend emits. After: dead operations are gone, equal operations are one, constant operands are folded
 // (results of up to `fold_limit_bytes`), reshape/transpose/slice/expand/cast/concat chains are composed and identities dropped,
 // gathers with constant evenly spaced indices are slices, reductions of single elements are pointwise,
-// repeats of 0 iterations are replaced by their initial values, invariant operands that a body merely passes on, or that are
-// constants, are resolved, and unused region inputs are removed. Runs to a fixed point; first and last of the passes.
+// repeats of 0 iterations are replaced by their initial values and those of 1 by their bodies, invariant operands that a body
+// merely passes on, or that are constants, are resolved, and unused region inputs are removed. Constants come right before their
+// first reader, and inputs of a region, within their kind, in the order of their first use: so that a model means one graph however
+// it is written. Runs to a fixed point; first and last of the passes.
 Result<Graph> canonicalize(const Graph& graph);
 
 // Before: matmul(dequantize(a, sa), dequantize(b, sb)) with FP8 or 8-bit integer storage. After: matmul(a, b, sa, sb, …) whose
@@ -25,7 +27,22 @@ Result<Graph> fold_dequantize(const Graph& graph);
 // consumers only when it is a scalar-cheap (no transcendental) expression of constants or broadcast operands.
 Result<Graph> fuse(const Graph& graph);
 
-// canonicalize, fold_dequantize, canonicalize, fuse, canonicalize.
+// Before: a model with its layers written out one after another. After: a run of N >= 2 layers is one `repeat` with the layer as
+// its body.
+//   y0 = matmul(x, w0); z0 = gelu(y0); y1 = matmul(z0, w1); z1 = gelu(y1)
+//   z1 = repeat(x, [w0, w1]) { gelu(matmul(carried, iterated)) }
+// Layers are consecutive operations with equal attributes and types. What flows from a layer to the next one is carried (there is
+// at least one such value); what is the same for all, equal constants included, is invariant; constants that differ are stacked along
+// a new axis 0 and iterated, scalars too; a layer's value that operations after the run read is collected, and they read a slice
+// of it, unless it is what the last layer hands on. Refused: operands that are none of these (other values that differ between
+// layers, values of two layers before), results or constants of max_rank dimensions, and layers of fewer than 4 computing operations
+// without a matmul or the like. The run that saves most operations comes first, then the shortest layer; runs in regions and several runs
+// of one graph are rolled, and a graph without layers is returned as it is.
+// Comes first: canonicalization and fusion move operations across the borders of layers and turn constants into literals, after
+// which the first layer is unlike the second.
+Result<Graph> roll_layers(const Graph& graph);
+
+// roll_layers, canonicalize, fold_dequantize, canonicalize, fuse, canonicalize.
 Result<Graph> run_passes(const Graph& graph);
 
 }  // namespace low

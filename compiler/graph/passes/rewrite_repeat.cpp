@@ -43,13 +43,14 @@ class RepeatRewriter {
     find_invariants();
     find_live();
     find_constants();
+    find_order();
     LOW_TRY(Graph body, rebuild());
     Repeat out{.count = repeat_.count};
     std::vector<ValueId> operands;
     const auto add = [&](Role role, uint32_t& count) {
-      for (const BodyInput& input : inputs_) {
-        if (input.role != role) continue;
-        operands.push_back(input.operand);
+      for (const size_t i : order_) {
+        if (inputs_[i].role != role) continue;
+        operands.push_back(inputs_[i].operand);
         ++count;
       }
     };
@@ -57,8 +58,7 @@ class RepeatRewriter {
     add(Role::invariant, out.invariant);
     add(Role::iterated, out.iterated);
     std::vector<Type> kept;
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (!live_[i]) continue;
+    for (const size_t i : live_outputs()) {
       kept.push_back(types[i]);
       if (i >= repeat_.carried) ++out.collected;
     }
@@ -66,9 +66,7 @@ class RepeatRewriter {
     out.body = std::make_shared<const Graph>(std::move(body));
     const ValueId first = r_.append(std::move(out), operands, kept, name);
     size_t next = first.index;
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (live_[i]) results_[i] = ValueId(next++);
-    }
+    for (const size_t i : live_outputs()) results_[i] = ValueId(next++);
     return results_;
   }
 
@@ -146,11 +144,37 @@ class RepeatRewriter {
     }
   }
 
+  // Inputs in the order of their first use, those without one last.
+  void find_order() {
+    std::vector<size_t> use(body_.value_count(), SIZE_MAX);
+    size_t next = 0;
+    for (const Op& op : body_.ops()) {
+      for (const ValueId operand : body_.operands(op)) {
+        size_t& first = use[operand.index];
+        if (first == SIZE_MAX && !std::holds_alternative<Output>(op.attributes)) first = next++;
+      }
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) order_.push_back(i);
+    std::ranges::sort(order_, {}, [&](size_t i) { return std::pair(use[body_input(i).index], i); });
+  }
+
+  // Carried ones in the order of their inputs, then collected ones.
+  std::vector<size_t> live_outputs() const {
+    std::vector<size_t> out;
+    for (const size_t i : order_) {
+      if (i < repeat_.carried && live_[i]) out.push_back(i);
+    }
+    for (size_t i = repeat_.carried; i < live_.size(); ++i) {
+      if (live_[i]) out.push_back(i);
+    }
+    return out;
+  }
+
   Result<Graph> rebuild() const {
     GraphBuilder builder;
     std::vector<ValueId> map(body_.value_count());
     for (const Role role : {Role::carried, Role::invariant, Role::iterated, Role::constant, Role::alias}) {
-      for (size_t i = 0; i < inputs_.size(); ++i) {
+      for (const size_t i : order_) {
         if (inputs_[i].role != role) continue;
         const Op& op = body_.op(body_.inputs()[i]);
         ValueId& value = map[body_.result(op).index];
@@ -163,15 +187,10 @@ class RepeatRewriter {
         }
       }
     }
-    size_t output = 0;
     for (const Op& op : body_.ops()) {
       std::vector<ValueId> operands;
       for (const ValueId operand : body_.operands(op)) operands.push_back(map[operand.index]);
-      if (std::holds_alternative<Input>(op.attributes)) continue;
-      if (std::holds_alternative<Output>(op.attributes)) {
-        if (live_[output++]) builder.output(op.name, operands[0]);
-        continue;
-      }
+      if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Output>(op.attributes)) continue;
       bool needed = false;
       std::vector<Type> types;
       for (uint32_t i = 0; i < op.results.count; ++i) {
@@ -184,6 +203,9 @@ class RepeatRewriter {
         map[body_.result(op, i).index] = builder.peek().result(added, i);
       }
     }
+    for (const size_t i : live_outputs()) {
+      builder.output(body_.op(body_.outputs()[i]).name, map[body_output(i).index]);
+    }
     return std::move(builder).finish();
   }
 
@@ -194,8 +216,39 @@ class RepeatRewriter {
   std::vector<bool> live_;    // outputs of the body that stay
   std::vector<bool> needed_;  // values of the body that they need
   std::vector<BodyInput> inputs_;
+  std::vector<size_t> order_;  // of inputs
   std::vector<ValueId> results_;
 };
+
+// The operations of a body that runs once.
+std::vector<ValueId> inline_body(Rewriter& r, const Repeat& repeat, const Graph& body,
+                                 std::span<const ValueId> operands, std::span<const Type> types,
+                                 const std::string& name) {
+  std::vector<ValueId> map(body.value_count());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const ValueId inner = body.result(body.op(body.inputs()[i]));
+    const bool iterated = i >= size_t{repeat.carried} + repeat.invariant;
+    map[inner.index] = iterated ? r.reshape(operands[i], body.type(inner).shape, name) : operands[i];
+  }
+  std::vector<ValueId> results;
+  for (const Op& op : body.ops()) {
+    if (std::holds_alternative<Input>(op.attributes)) continue;
+    std::vector<ValueId> values;
+    for (const ValueId operand : body.operands(op)) values.push_back(map[operand.index]);
+    if (std::holds_alternative<Output>(op.attributes)) {
+      const bool collected = results.size() >= repeat.carried;
+      results.push_back(collected ? r.reshape(values[0], types[results.size()].shape, name) : values[0]);
+      continue;
+    }
+    std::vector<Type> made;
+    for (uint32_t i = 0; i < op.results.count; ++i) made.push_back(body.type(body.result(op, i)));
+    const ValueId first = made.size() == 1 && !std::holds_alternative<Repeat>(op.attributes)
+                              ? r.emit(op.attributes, values, made[0], op.name)
+                              : r.append(op.attributes, values, made, op.name);
+    for (uint32_t i = 0; i < op.results.count; ++i) map[op.results.begin + i] = ValueId(size_t{first.index} + i);
+  }
+  return results;
+}
 
 }  // namespace
 
@@ -211,6 +264,7 @@ Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& re
     return results;
   }
   LOW_TRY(Graph body, rewrite_once(*repeat.body));
+  if (repeat.count == 1) return inline_body(rewriter, repeat, body, operands, types, name);
   return RepeatRewriter(rewriter, repeat, std::move(body), operands, used).run(types, name);
 }
 

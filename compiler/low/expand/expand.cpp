@@ -7,6 +7,9 @@
 namespace low {
 namespace {
 
+// Of one expansion. Real models stay far below; a batch of a million products of tiny matrices would take minutes and gigabytes.
+constexpr int max_commands = 1 << 19;
+
 // The operation that writes a value anew, as opposed to a view of another value.
 bool writes_result(const Op& op, const OpPlan& plan) {
   if (std::holds_alternative<Matmul>(op.attributes) || is_split(op)) return true;
@@ -118,11 +121,10 @@ void Expander::choose_destinations(RegionState& region) {
     if (repeat == nullptr || repeat->count == 0) continue;
     for (uint32_t c = 0; c < repeat->carried; ++c) {
       const ValueId value = graph.operands(op)[c];
-      Type pair = graph.type(value);
-      Shape shape{2};
-      for (const int64_t extent : pair.shape) shape.append(extent);
-      Placed half = new_place({pair.dtype, shape});
-      half.layout = row_major(pair.shape);
+      const Type& type = graph.type(value);
+      // Not [2, extents…]: the value itself may have the largest rank.
+      Placed half = new_place({type.dtype, {2, type.shape.elements()}});
+      half.layout = row_major(type.shape);
       if (producer_writes(value) && !region.wanted[value] && uses[value.index] == 1) region.wanted[value] = half;
       region.carried[OpId(i)].push_back(std::move(half));
     }
@@ -179,6 +181,7 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
     return {};
   }
   if (std::holds_alternative<Output>(op.attributes)) return {};
+  LOW_TRY_VOID(count_commands(region, op, plan));
   if (std::holds_alternative<Matmul>(op.attributes)) {
     expand_matmul(region, op, std::get<MatmulPlan>(plan));
     return {};
@@ -198,6 +201,30 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return expand_movement(region, op, *movement);
   return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass",
                                                op.name, kind_name(op.attributes)));
+}
+
+Result<void> Expander::count_commands(const RegionState& region, const Op& op, const OpPlan& plan) {
+  // As a double: the numbers come from a model or a plan file, and their product may be of any size.
+  double added = 0;
+  if (const auto* matmul = std::get_if<MatmulPlan>(&plan)) {
+    const MatmulShape shape = matmul_shape(region.graph, op);
+    const auto blocks = [](int64_t extent, uint32_t grid, int64_t block) {
+      const int64_t part = part_range(extent, grid, 0).size();
+      return static_cast<double>(grid) * static_cast<double>((part + block - 1) / block);
+    };
+    added = static_cast<double>(shape.batch) * blocks(shape.m, matmul->grid_m, matmul->block_m) *
+            blocks(shape.n, matmul->grid_n, matmul->block_n);
+  } else if (const auto* split = std::get_if<SplitPlan>(&plan)) {
+    added = split->parts;
+  } else if (const auto* movement = std::get_if<MovementPlan>(&plan)) {
+    added = movement->split.parts;
+  }
+  commands_ += added;
+  if (commands_ <= max_commands) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("expand: with {} \"{}\", the model needs {:.0f} kernel runs and copies on {}, at most {} are "
+                          "supported",
+                          kind_name(op.attributes), op.name, commands_, machine_.name, max_commands));
 }
 
 Result<void> Expander::expand_movement(RegionState& region, const Op& op, const MovementPlan& plan) {

@@ -40,6 +40,8 @@ class Expander {
   Result<void> expand_region(RegionState& region);
   void choose_destinations(RegionState& region);
   Result<void> expand_op(RegionState& region, OpId id);
+  // Adds what the operation will need to commands_. ErrorKind::unsupported, naming it, when that is too much.
+  Result<void> count_commands(const RegionState& region, const Op& op, const OpPlan& plan);
   void expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op, const SplitPlan& plan);
   // reduce, rowwise, cumulative.
@@ -70,6 +72,7 @@ class Expander {
   const Plan& plan_;
   const Machine& machine_;
   TileGraphBuilder builder_;
+  double commands_ = 0;
   std::vector<std::optional<AllocationId>> parameters_;  // by constant index
 };
 

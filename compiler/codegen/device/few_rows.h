@@ -1,0 +1,106 @@
+// Products with few rows (a vector times a matrix, say): every element of b is used a few times only, so it goes from where
+// it lies to registers and is decoded there, without being packed first. The sums are those of the packed kernel, bit for
+// bit: over a slice of the depth in the order of k, then slice by slice.
+#pragma once
+
+#include "compiler/codegen/device/lanes.h"
+#include "compiler/codegen/device/operand.h"
+
+namespace low::device {
+
+// A row of b is short and the next one is far away, which hardware prefetchers do not foresee: about so many bytes are asked for in
+// advance.
+inline constexpr i64 prefetch_bytes = 4096;
+
+// Vectors of sums that fit into registers besides operands and constants of decoding.
+inline constexpr int sum_vectors = lanes == 16 ? 20 : 10;
+// With more rows, packing pays.
+inline constexpr int few_rows = lanes == 16 ? 6 : 3;
+
+// Whether the scale of b's decoded elements is left to those of a, of which there are fewer. Exact: formats of small range, and powers of
+// two, so that all products are the same.
+template <typename Kernel>
+inline constexpr bool scales_a = missing_scale<typename Kernel::Math, typename Kernel::B::Type>() != 1 &&
+                                 (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
+
+// Columns in vectors, the last of which may overlap the one before it; vectors in nearly equal chunks.
+template <typename Kernel, i64 columns>
+struct ColumnChunks {
+  static constexpr int vectors = static_cast<int>((columns + lanes - 1) / lanes);
+  static constexpr int most = sum_vectors / static_cast<int>(Kernel::m > 0 && Kernel::m <= few_rows ? Kernel::m : 1);
+  static constexpr int chunks = (vectors + most - 1) / most;
+  static constexpr int size = vectors / chunks;
+  static constexpr int larger = vectors % chunks;  // so many chunks have one vector more
+};
+
+// sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v]; vector v begins at column v * lanes, the last one at `last`.
+template <typename Kernel, int rows, int vectors>
+LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
+                                   i64 last, i64 depth, f32* sums, i64 sums_stride, bool add) {
+  using Math = typename Kernel::Math;
+  using T = typename Kernel::B::Type;
+  constexpr i64 row_bytes = vectors * lanes * static_cast<i64>(sizeof(T));
+  constexpr i64 ahead = 1 + prefetch_bytes / row_bytes;
+  Vector total[rows][vectors] = {};
+  for (i64 k = 0; k < depth; ++k) {
+    const T* row = b + k * k_stride;
+    const auto* later = reinterpret_cast<const unsigned char*>(row + ahead * k_stride);
+#pragma unroll
+    for (i64 line = 0; line < row_bytes; line += 64) __builtin_prefetch(later + line);
+    const auto accumulate = [&](int v, Vector columns) __attribute__((always_inline)) {
+#pragma unroll
+      for (int i = 0; i < rows; ++i) total[i][v] = multiply_add(splat(a[i * a_stride + k]), columns, total[i][v]);
+    };
+#pragma unroll
+    for (int v = 0; v < vectors - 1; v += 2) {
+      if (v + 1 == vectors - 1) {
+        accumulate(v, load_lanes<Math, !scales_a<Kernel>>(row + v * lanes));
+      } else {
+        Vector first, second;
+        load_lanes<Math, !scales_a<Kernel>>(row + v * lanes, first, second);
+        accumulate(v, first);
+        accumulate(v + 1, second);
+      }
+    }
+    accumulate(vectors - 1, load_lanes<Math, !scales_a<Kernel>>(row + last));
+  }
+#pragma unroll
+  for (int i = 0; i < rows; ++i) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      f32* to = sums + i * sums_stride + v * lanes;
+      if (add) total[i][v] += load_vector(to);
+      store_vector(to, total[i][v]);
+    }
+  }
+}
+
+// One slice of the depth for `columns` columns, at least `lanes` many.
+template <typename Kernel, i64 columns>
+LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
+                                  i64 depth, f32* sums, i64 sums_stride, bool add) {
+  using Chunks = ColumnChunks<Kernel, columns>;
+  constexpr int rows = static_cast<int>(Kernel::m);
+  for (int chunk = 0, first = 0; chunk < Chunks::chunks; ++chunk) {
+    const bool larger = chunk < Chunks::larger;
+    const int vectors = Chunks::size + (larger ? 1 : 0);
+    const i64 last = smaller(first * lanes + (vectors - 1) * lanes, columns - lanes) - first * lanes;
+    const auto multiply = larger ? multiply_columns<Kernel, rows, Chunks::size + (Chunks::larger > 0 ? 1 : 0)>
+                                 : multiply_columns<Kernel, rows, Chunks::size>;
+    multiply(a, a_stride, b + first * lanes, k_stride, last, depth, sums + first * lanes, sums_stride, add);
+    first += vectors;
+  }
+}
+
+// The last vector of sums moves to where its columns are.
+template <i64 columns>
+LOW_INLINE void close_gap(i64 rows, f32* sums, i64 sums_stride) {
+  if constexpr (columns % lanes != 0) {
+    for (i64 i = 0; i < rows; ++i) {
+      f32* row = sums + i * sums_stride;
+      store_vector(row + columns - lanes, load_vector(row + columns / lanes * lanes));
+    }
+  }
+}
+
+}  // namespace low::device
