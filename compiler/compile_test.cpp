@@ -137,6 +137,69 @@ TEST(Pipeline, CompilesAndRunsOneMatmul) {
     }
 }
 
+// Each family with outer and inner axes, concat and pad, in row-major and in transposed order, from f32 and f16.
+TEST(Pipeline, ReductionsNormalizationsAndAssemblies) {
+  ThreadPool pool(2);
+  for (const DType dtype : {DType::f32, DType::f16}) {
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(std::string(name(dtype)) + (transposed ? ", transposed" : ""));
+      GraphBuilder builder;
+      const ValueId in = builder.input("x", {dtype, {6, 35, 21}});
+      const ValueId x = transposed ? builder.transpose(in, {2, 0, 1}) : in;
+      const ValueId one[] = {x};
+      int outputs = 0;
+      const auto output = [&](ValueId value) { builder.output("y" + std::to_string(outputs++), value); };
+      for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
+                                       Rowwise::Kind::rms_norm}) {
+        Rowwise rowwise;
+        rowwise.kind = kind;
+        rowwise.axes = kind == Rowwise::Kind::rms_norm ? Shape{1, 2} : Shape{outputs % 3};
+        rowwise.epsilon = kind == Rowwise::Kind::layer_norm || kind == Rowwise::Kind::rms_norm ? 1e-5 : 0;
+        output(builder.rowwise(rowwise, one, dtype));
+      }
+      for (const Reduce::Kind kind : {Reduce::Kind::sum, Reduce::Kind::max, Reduce::Kind::min, Reduce::Kind::index_max,
+                                      Reduce::Kind::index_min}) {
+        for (const Shape& axes : {Shape{0}, Shape{2}, Shape{0, 2}, Shape{0, 1, 2}}) {
+          const bool index = kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min;
+          if (index && axes.rank() > 1) continue;
+          Reduce reduce;
+          reduce.kind = kind;
+          reduce.axes = axes;
+          output(builder.reduce(reduce, one, index ? DType::i64 : DType::f32));
+        }
+      }
+      output(builder.cumulative({.axis = 1, .exclusive = transposed, .reverse = true}, x));
+      const ValueId parts[] = {x, builder.cumulative({.axis = 0}, x), x};
+      output(builder.concat(parts, 1));
+      for (const Pad::Mode mode : {Pad::Mode::constant, Pad::Mode::edge, Pad::Mode::reflect, Pad::Mode::wrap}) {
+        std::vector<ValueId> operands{x};
+        Tensor seven(dtype, {});
+        seven.set_value(0, 7);
+        if (mode == Pad::Mode::constant) operands.push_back(builder.constant(std::move(seven)));
+        Pad pad;
+        pad.mode = mode;
+        pad.before = {2, 0, 3};
+        output(builder.pad(pad, operands, {0, 4, 50}));
+      }
+      Tensor indices(DType::i64, {2, 5, 2});
+      for (int64_t i = 0; i < 20; ++i) indices.set_value(i, static_cast<double>(i * 3 % 13 - 6));
+      const ValueId list = builder.constant(std::move(indices));
+      output(builder.gather({.mode = Gather::Mode::axis, .axis = 1}, x, list));
+      output(builder.gather({.mode = Gather::Mode::elements, .axis = 2}, x, list));
+      output(builder.gather({.mode = Gather::Mode::nd}, x, list));
+      const auto graph = std::move(builder).finish();
+      ASSERT_TRUE(graph.has_value()) << graph.error().message;
+      Tensor tensor(dtype, {6, 35, 21});
+      for (int64_t i = 0; i < tensor.elements(); ++i)
+        tensor.set_value(i, static_cast<double>((i * 7919 + i / 11) % 61) / 16 - 2);
+      const std::vector<Tensor> inputs = {tensor};
+      const auto expected = reference::run(*graph, inputs);
+      ASSERT_TRUE(expected.has_value()) << expected.error().message;
+      expect_close(run_package(*graph, inputs, pool), *expected, dtype == DType::f32 ? 2e-6 : 2e-3, "package");
+    }
+  }
+}
+
 // One body: the text of a Repeat's program does not depend on its count, but for the count's own digits.
 TEST(Pipeline, ARepeatIsExpandedOnce) {
   const auto text_size = [](int64_t count) {

@@ -52,8 +52,8 @@ TEST(PadReference, Modes) {
 TEST(GatherReference, Modes) {
   const Tensor x = make(f32, {2, 3}, {1, 2, 3, 4, 5, 6});
   const auto gather = [&](const Gather& attributes, const Tensor& indices) {
-    const Tensor result = run_one(
-        {x, indices}, [&](GraphBuilder& b, Operands v) { return b.gather(attributes, v[0], v[1]); });
+    const Tensor result =
+        run_one({x, indices}, [&](GraphBuilder& b, Operands v) { return b.gather(attributes, v[0], v[1]); });
     return values(result);
   };
   EXPECT_EQ(gather({.axis = 1}, make(i64, {2}, {-1, 1})), (Values{3, 2, 6, 5}));

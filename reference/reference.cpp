@@ -53,9 +53,7 @@ class Interpreter {
   std::vector<Handle> operator()(const Concat& attributes) const {
     return one(concat(operands_, attributes.axis, type(0).shape));
   }
-  std::vector<Handle> operator()(const Pad& attributes) const {
-    return one(pad(attributes, operands_, type(0).shape));
-  }
+  std::vector<Handle> operator()(const Pad& attributes) const { return one(pad(attributes, operands_, type(0).shape)); }
   std::vector<Handle> operator()(const Gather& attributes) const {
     return one(gather(attributes, *operands_[0], *operands_[1], type(0).shape));
   }

@@ -269,7 +269,10 @@ TEST(Expression, ExactBinary) {
   }
   for (const DType type : integers) {
     for (const ExprOp op : arithmetic) cases.push_back(binary_case(op, type));
-    cases.push_back(binary_case(ExprOp::pow, type));
+    for (const ExprOp op :
+         {ExprOp::pow, ExprOp::bit_and, ExprOp::bit_or, ExprOp::bit_xor, ExprOp::shift_left, ExprOp::shift_right}) {
+      cases.push_back(binary_case(op, type));
+    }
   }
   for (const DType type : {DType::f64, DType::f32, DType::f8e4m3fnuz, DType::i8, DType::u64, DType::boolean}) {
     for (const ExprOp op : comparisons) cases.push_back(binary_case(op, type));

@@ -200,9 +200,13 @@ bool is_index(Reduce::Kind kind) { return kind == Reduce::Kind::index_max || kin
 
 TEST(ReduceKernel, LayoutsAndKinds) {
   std::vector<Case> cases;
+  size_t number = 0;
   for (const Layout& layout : layouts()) {
+    ++number;
     for (const Reduce::Kind kind : all_kinds) {
+      // A kernel takes long to compile: sums of each layout, and two others in turns.
       if (is_index(kind) && layout.inner != 1) continue;
+      if (kind != Reduce::Kind::sum && static_cast<size_t>(kind) % 3 != number % 3) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));
       c.contract = reduce_contract(layout, kind, DType::f32, DType::f32, is_index(kind) ? DType::i64 : DType::f32);
@@ -233,6 +237,7 @@ TEST(ReduceKernel, TypesAndSpecialValues) {
     for (const Types& t : types) {
       for (const Reduce::Kind kind : all_kinds) {
         if (is_index(kind) && layout == &empty) continue;
+        if ((static_cast<size_t>(kind) + static_cast<size_t>(t.x)) % 2 != (layout == &columns ? 1 : 0)) continue;
         Case c;
         c.what = layout->what + " of " + std::string(name(t.x)) + ", kind " + std::to_string(static_cast<int>(kind));
         c.contract = reduce_contract(*layout, kind, t.x, t.sum, is_index(kind) ? DType::i64 : t.result);
@@ -278,9 +283,12 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
   std::vector<Case> cases;
   std::vector<Layout> all = layouts();
   all.push_back({"long rows", {2, 5000}, 1, Strides{5000, 1}});
+  size_t number = 0;
   for (const Layout& layout : all) {
+    ++number;
     for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
                                      Rowwise::Kind::rms_norm}) {
+      if (static_cast<size_t>(kind) % 2 != number % 2) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));
       c.contract.family = Family::rowwise;
@@ -391,7 +399,7 @@ TEST(CumulativeKernel, LayoutsAndTypes) {
   constexpr DType types[] = {DType::f32, DType::i32, DType::f64, DType::i8, DType::f16, DType::u64, DType::bf16};
   for (const Layout& layout : layouts()) {
     if (layout.inner != 1) continue;
-    for (int mode = 0; mode < 4; ++mode) {
+    for (int mode = static_cast<int>(cases.size() / 2 % 2); mode < 4; mode += 2) {
       Case c;
       const DType type = types[cases.size() % 7];
       c.what = layout.what + " of " + std::string(name(type)) + ", mode " + std::to_string(mode);

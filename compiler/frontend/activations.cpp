@@ -23,8 +23,7 @@ Result<std::vector<ModelValue>> inputs_of_one_type(const Node& node, bool (*acce
     if (!node.has(i)) return node.invalid(fmt::format("input {} is missing", i));
     values.push_back(node.input(i));
     if (!accepted(values[0].dtype())) {
-      return node.invalid(
-          fmt::format("input 0 is {}, which this operator does not take", to_string(values[0].type)));
+      return node.invalid(fmt::format("input 0 is {}, which this operator does not take", to_string(values[0].type)));
     }
     if (values.back().dtype() != values[0].dtype()) {
       return node.invalid(fmt::format("inputs 0 and {} are {} and {}: their data types differ", i,
@@ -118,8 +117,8 @@ Handled import_prelu(Node& node) {
   LOW_TRY(const std::vector<ModelValue> values, inputs_of_one_type(node, accepted));
   const auto joined = broadcast(values[0].shape(), values[1].shape());
   if (!joined || *joined != values[0].shape()) {
-    return node.invalid(fmt::format("the slope {} does not broadcast to {}", to_string(values[1].type),
-                                    to_string(values[0].type)));
+    return node.invalid(
+        fmt::format("the slope {} does not broadcast to {}", to_string(values[1].type), to_string(values[0].type)));
   }
   const DType type = values[0].dtype();
   Formula formula(2, is_integer(type) ? type : compute_type(type));

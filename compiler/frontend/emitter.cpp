@@ -231,8 +231,8 @@ Result<ModelValue> Emitter::rowwise(const Rowwise& attributes, std::span<const M
 Result<Tensor> Emitter::new_constant(const Type& type) {
   LOW_TRY_VOID(check_size(type));
   if (!may_make(type)) {
-    return fail(ErrorKind::unsupported, fmt::format("a constant of type {} is too large to be made while importing",
-                                                    to_string(type)));
+    return fail(ErrorKind::unsupported,
+                fmt::format("a constant of type {} is too large to be made while importing", to_string(type)));
   }
   return Tensor(type.dtype, type.shape);
 }

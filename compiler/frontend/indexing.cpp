@@ -30,8 +30,7 @@ Handled gather(Node& node, const Gather& attributes) {
   const ModelValue& data = node.input(0);
   const ModelValue& indices = node.input(1);
   if (!gather_shape(attributes, data.shape(), indices.shape())) {
-    return node.invalid(
-        fmt::format("indices {} do not fit data {}", to_string(indices.type), to_string(data.type)));
+    return node.invalid(fmt::format("indices {} do not fit data {}", to_string(indices.type), to_string(data.type)));
   }
   return one(node.emit().gather(attributes, data, indices));
 }
@@ -92,19 +91,19 @@ Handled import_gather_nd(Node& node) {
   const ModelValue& indices = node.input(1);
   LOW_TRY(const int64_t batch, node.integer("batch_dims", 0));
   if (batch < 0 || batch >= data.rank() || batch >= indices.rank()) {
-    return node.invalid(fmt::format("batch_dims is {} for {} and {}", batch, to_string(data.type),
-                                    to_string(indices.type)));
+    return node.invalid(
+        fmt::format("batch_dims is {} for {} and {}", batch, to_string(data.type), to_string(indices.type)));
   }
   const int64_t depth = indices.shape()[indices.rank() - 1];
   if (depth < 1 || depth > data.rank() - batch) {
-    return node.invalid(fmt::format("the last axis of the indices has {} elements, 1 to {} are expected", depth,
-                                    data.rank() - batch));
+    return node.invalid(
+        fmt::format("the last axis of the indices has {} elements, 1 to {} are expected", depth, data.rank() - batch));
   }
   if (indices.rank() - 1 + data.rank() - batch - depth > max_rank) {
     return node.unsupported(fmt::format("the rank of the result exceeds the largest rank, {}", max_rank));
   }
-  LOW_TRY_VOID(check_indices(
-      node, indices, [&](int64_t i) { return data.shape()[static_cast<int>(batch + i % depth)]; }));
+  LOW_TRY_VOID(
+      check_indices(node, indices, [&](int64_t i) { return data.shape()[static_cast<int>(batch + i % depth)]; }));
   return gather(node, Gather{.mode = Gather::Mode::nd, .batch_axes = static_cast<int>(batch)});
 }
 

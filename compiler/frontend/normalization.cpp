@@ -116,8 +116,7 @@ Handled import_hardmax(Node& node) {
   const uint16_t own = expr.input(0, DType::i64);
   const uint16_t equal = expr.binary(ExprOp::equal, own, expr.input(1, DType::i64));
   const ModelValue pair[] = {place, places};
-  LOW_TRY(const ModelValue result,
-          node.emit().pointwise(std::move(expr).finish(expr.convert(equal, x.dtype())), pair));
+  LOW_TRY(const ModelValue result, node.emit().pointwise(std::move(expr).finish(expr.convert(equal, x.dtype())), pair));
   return one(node.emit().reshape(result, x.shape()));
 }
 
@@ -132,9 +131,8 @@ Handled import_layer_normalization(Node& node) {
   const bool centred = node.op_type() == "LayerNormalization";
   const Shape axes = axes_from(axis, x.rank());
   const DType compute = compute_type(x.dtype());
-  const Rowwise rowwise{.kind = centred ? Rowwise::Kind::layer_norm : Rowwise::Kind::rms_norm,
-                        .axes = axes,
-                        .epsilon = epsilon};
+  const Rowwise rowwise{
+      .kind = centred ? Rowwise::Kind::layer_norm : Rowwise::Kind::rms_norm, .axes = axes, .epsilon = epsilon};
   LOW_TRY(const ModelValue normalized, node.emit().rowwise(rowwise, std::span(&x, 1), compute));
   std::vector<ModelValue> results;
   LOW_TRY(results.emplace_back(),
@@ -177,8 +175,7 @@ Handled import_group_normalization(Node& node) {
   const Shape shape{x.shape()[0], groups, channels / groups, spatial};
   LOW_TRY(const ModelValue grouped, node.emit().reshape(x, shape));
   const Rowwise rowwise{.kind = Rowwise::Kind::layer_norm, .axes = {2, 3}, .epsilon = epsilon};
-  LOW_TRY(const ModelValue normalized,
-          node.emit().rowwise(rowwise, std::span(&grouped, 1), compute_type(x.dtype())));
+  LOW_TRY(const ModelValue normalized, node.emit().rowwise(rowwise, std::span(&grouped, 1), compute_type(x.dtype())));
   const bool per_group = node.opset() < 21;
   ModelValue parameters[2];
   for (int i = 0; i < 2; ++i) {

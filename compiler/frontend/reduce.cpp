@@ -93,10 +93,10 @@ Handled import_reduce(Node& node) {
   }
   // Integers stay integers where the result is one by nature; other functions of them are computed in f64 and truncated.
   const bool exact = extreme || name == "Sum" || name == "Prod" || name == "L1" || name == "SumSquare";
-  const DType compute = is_float(type)             ? compute_type(type)
+  const DType compute = is_float(type)           ? compute_type(type)
                         : type == DType::boolean ? DType::u8
-                        : exact                    ? type
-                                                   : DType::f64;
+                        : exact                  ? type
+                                                 : DType::f64;
   Reduce reduce{.axes = axes, .accumulate = compute};
   if (name == "Max") reduce.kind = Reduce::Kind::max;
   if (name == "Min") reduce.kind = Reduce::Kind::min;

@@ -146,8 +146,8 @@ Handled pad(Node& node, const Margins& given, const std::optional<ModelValue>& f
     const int64_t first = before < 0 ? before < -extent ? extent : -before : 0;
     const int64_t dropped = behind < 0 ? behind < -extent ? extent : -behind : 0;
     if (first + dropped > extent) {
-      return node.invalid(fmt::format("pads {} and {} leave nothing of axis {} of {}", before, behind, axis,
-                                      to_string(x.type)));
+      return node.invalid(
+          fmt::format("pads {} and {} leave nothing of axis {} of {}", before, behind, axis, to_string(x.type)));
     }
     cut.extents[axis] = extent - first - dropped;
     cut.start[axis] = cut.extents[axis] == 0 ? 0 : first;
@@ -168,8 +168,8 @@ Handled pad(Node& node, const Margins& given, const std::optional<ModelValue>& f
   if (attributes.mode == Pad::Mode::constant) {
     if (fill) {
       if (fill->dtype() != x.dtype() || fill->shape().elements() != 1) {
-        return node.invalid(fmt::format("the value is {}, a scalar of type {} is expected", to_string(fill->type),
-                                        name(x.dtype())));
+        return node.invalid(
+            fmt::format("the value is {}, a scalar of type {} is expected", to_string(fill->type), name(x.dtype())));
       }
       LOW_TRY(operands.emplace_back(), node.emit().reshape(*fill, Shape{}));
     } else {
@@ -289,7 +289,8 @@ Handled import_tile(Node& node) {
     LOW_TRY(const ModelValue expanded, node.emit().expand(spread, Shape(wide)));
     return one(node.emit().reshape(expanded, Shape(joined)));
   }
-  if (Shape(joined).elements() == 0) return one(node.emit().expand(constant_value(Tensor(x.dtype(), Shape{})), Shape(joined)));
+  if (Shape(joined).elements() == 0)
+    return one(node.emit().expand(constant_value(Tensor(x.dtype(), Shape{})), Shape(joined)));
   Pad attributes{.mode = Pad::Mode::wrap, .before = x.shape()};
   Shape after(joined);
   for (int axis = 0; axis < x.rank(); ++axis) {

@@ -75,16 +75,16 @@ TEST(Families, TextRoundTrip) {
   builder.output("axis", builder.gather({.axis = 1}, x, indices));
   builder.output("elements", builder.gather({.mode = Gather::Mode::elements, .axis = 1}, x, indices));
   builder.output("nd", builder.gather({.mode = Gather::Mode::nd, .batch_axes = 1}, x, indices));
-  builder.output("sum", builder.reduce({.axes = {0, 1}, .map = unary(ExprOp::exp), .epilogue = unary(ExprOp::log)},
-                                       {&x, 1}, f32));
+  builder.output(
+      "sum", builder.reduce({.axes = {0, 1}, .map = unary(ExprOp::exp), .epilogue = unary(ExprOp::log)}, {&x, 1}, f32));
   builder.output("place", builder.reduce({.kind = Reduce::Kind::index_min, .axes = {1}, .last = true}, {&x, 1}, i64));
   builder.output("running", builder.cumulative({.axis = 1, .exclusive = true, .reverse = true}, x));
   builder.output("soft", builder.rowwise({.axes = {1}}, {&x, 1}, f32));
-  builder.output("norm", builder.rowwise({.kind = Rowwise::Kind::layer_norm,
-                                          .axes = {0, 1},
-                                          .epsilon = 1e-5F,
-                                          .epilogue = binary(ExprOp::mul)},
-                                         pair, f32));
+  builder.output(
+      "norm",
+      builder.rowwise(
+          {.kind = Rowwise::Kind::layer_norm, .axes = {0, 1}, .epsilon = 1e-5F, .epilogue = binary(ExprOp::mul)}, pair,
+          f32));
   const Result<Graph> graph = std::move(builder).finish();
   ASSERT_TRUE(graph) << graph.error().message;
   const std::string text = print(*graph);
@@ -104,14 +104,14 @@ TEST(Families, TextRoundTrip) {
 
 TEST(Families, ParserRefuses) {
   const std::string head = "low-graph 1\n%0 = input : f32[2,3]\n";
-  for (const std::string_view line : {"%1 = concat %0 : f32[2,3]", "%1 = concat %0 : f32[2,3] {axis=9}",
-                                      "%1 = pad %0 : f32[2,3] {mode=mirror before=[0,0]}",
-                                      "%1 = reduce %0 : f32[2,1] {kind=sum axes=[1]}",
-                                      "%1 = reduce %0 : f32[2,1] {kind=mean axes=[1] accumulate=f32}",
-                                      "%1 = rowwise %0 : f32[2,3] {kind=layer_norm axes=[1] epsilon=x}",
-                                      "%1 = rowwise %0 : f32[2,3] {kind=layer_norm axes=[1] epsilon=nan:0x7ff8000000000000}",
-                                      "%1 = cumulative %0 : f32[2,3] {axis=0 axis2=1}",
-                                      "%1 = gather %0 %0 : f32[2,3] {mode=axis axis=0 batch_axes=0}"}) {
+  for (const std::string_view line :
+       {"%1 = concat %0 : f32[2,3]", "%1 = concat %0 : f32[2,3] {axis=9}",
+        "%1 = pad %0 : f32[2,3] {mode=mirror before=[0,0]}", "%1 = reduce %0 : f32[2,1] {kind=sum axes=[1]}",
+        "%1 = reduce %0 : f32[2,1] {kind=mean axes=[1] accumulate=f32}",
+        "%1 = rowwise %0 : f32[2,3] {kind=layer_norm axes=[1] epsilon=x}",
+        "%1 = rowwise %0 : f32[2,3] {kind=layer_norm axes=[1] epsilon=nan:0x7ff8000000000000}",
+        "%1 = cumulative %0 : f32[2,3] {axis=0 axis2=1}",
+        "%1 = gather %0 %0 : f32[2,3] {mode=axis axis=0 batch_axes=0}"}) {
     const Result<Graph> parsed = parse_graph(head + std::string(line) + "\n", {});
     ASSERT_FALSE(parsed) << line;
     EXPECT_EQ(parsed.error().kind, ErrorKind::invalid) << line;
@@ -227,7 +227,8 @@ TEST(FoldFamilies, Reduce) {
   EXPECT_EQ(reduce({.kind = Reduce::Kind::product, .axes = {0, 1}}, {1, 1}), (Values{720}));
   EXPECT_EQ(reduce({.kind = Reduce::Kind::max, .axes = {1}}, {2, 1}), (Values{3, 5}));
   EXPECT_EQ(reduce({.kind = Reduce::Kind::min, .axes = {0}}, {1, 3}), (Values{1, -2, -6}));
-  EXPECT_EQ(reduce({.axes = {1}, .map = unary(ExprOp::abs), .epilogue = unary(ExprOp::neg)}, {2, 1}), (Values{-6, -15}));
+  EXPECT_EQ(reduce({.axes = {1}, .map = unary(ExprOp::abs), .epilogue = unary(ExprOp::neg)}, {2, 1}),
+            (Values{-6, -15}));
   EXPECT_EQ(reduce({.kind = Reduce::Kind::index_max, .axes = {1}}, {2, 1}), (Values{2, 1}));
   EXPECT_EQ(reduce({.kind = Reduce::Kind::index_min, .axes = {0}}, {1, 3}), (Values{0, 0, 1}));
   const Tensor ties = tensor(f32, {5}, {1, 7, NAN, 7, NAN});
@@ -240,7 +241,8 @@ TEST(FoldFamilies, Reduce) {
                           {DType::i8, {1}})),
             (Values{-56}));
   const auto empty = [&](Reduce::Kind kind, DType type) {
-    return folded(Reduce{.kind = kind, .axes = {0}, .accumulate = type}, {Tensor(type, {0, 1})}, {type, {1, 1}}).value(0);
+    return folded(Reduce{.kind = kind, .axes = {0}, .accumulate = type}, {Tensor(type, {0, 1})}, {type, {1, 1}})
+        .value(0);
   };
   EXPECT_EQ(empty(Reduce::Kind::sum, f32), 0);
   EXPECT_EQ(empty(Reduce::Kind::product, DType::i16), 1);

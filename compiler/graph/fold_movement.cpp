@@ -114,8 +114,7 @@ Tensor fold_gather(const Gather& gather, FoldOperands operands, const Type& resu
       }
       for (int axis = 0; axis < shape.rank(); ++axis) {
         const int own = elements || axis < gather.axis ? axis : axis + indices.shape().rank() - 1;
-        const int64_t place =
-            axis == gather.axis ? place_on_axis(indices.integer(from), shape[axis]) : at(own);
+        const int64_t place = axis == gather.axis ? place_on_axis(indices.integer(from), shape[axis]) : at(own);
         offset += place * strides[axis];
       }
     }

@@ -76,13 +76,14 @@ FoldEpilogue::FoldEpilogue(const std::optional<Expr>& expr, DType accumulator, F
     : expr_(expr ? *expr : conversion(accumulator, result.dtype)),
       extras_(operands.subspan(first)),
       inputs_(1 + extras_.size()),
-      walk_(result.shape,
-            [&] {
-              std::vector<Strides> strides;
-              for (const Tensor* extra : extras_) strides.push_back(broadcast_strides(extra->shape(), result.shape));
-              return strides;
-            }(),
-            std::vector<int64_t>(extras_.size(), 0)) {}
+      walk_(
+          result.shape,
+          [&] {
+            std::vector<Strides> strides;
+            for (const Tensor* extra : extras_) strides.push_back(broadcast_strides(extra->shape(), result.shape));
+            return strides;
+          }(),
+          std::vector<int64_t>(extras_.size(), 0)) {}
 
 uint64_t FoldEpilogue::next(uint64_t accumulator) {
   inputs_[0] = accumulator;

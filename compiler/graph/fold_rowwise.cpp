@@ -81,8 +81,8 @@ Tensor run(const Rowwise& rowwise, FoldOperands operands, const Type& result) {
   FoldEpilogue epilogue(rowwise.epilogue, type, operands, 1, result);
   Tensor out(result.dtype, result.shape);
   for (int64_t i = 0; i < out.elements(); ++i) {
-    out.set_bits(i, epilogue.next(encode(type, static_cast<double>(normalized[static_cast<size_t>(i)]),
-                                         Overflow::propagate)));
+    out.set_bits(
+        i, epilogue.next(encode(type, static_cast<double>(normalized[static_cast<size_t>(i)]), Overflow::propagate)));
   }
   return out;
 }

@@ -82,8 +82,7 @@ std::string double_to_string(double value) {
 }
 
 std::string rowwise_text(const Rowwise& a) {
-  std::string out =
-      fmt::format("kind={} axes={}", rowwise_kinds[static_cast<size_t>(a.kind)], to_string(a.axes));
+  std::string out = fmt::format("kind={} axes={}", rowwise_kinds[static_cast<size_t>(a.kind)], to_string(a.axes));
   if (a.epsilon != 0) out += " epsilon=" + double_to_string(a.epsilon);
   if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
   return out;

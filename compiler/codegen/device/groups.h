@@ -81,7 +81,7 @@ LOW_INLINE T combine(T a, T b) {
   }
 }
 
-// Sixteen partial results.
+// Sixteen partial results. Blocks of 64 elements each are combined first, so that rounding errors of long sums stay small.
 template <Combine kind, typename T>
 struct Partials {
   T values[row_partials];
@@ -92,16 +92,20 @@ struct Partials {
   // f(p[j]) for j < count.
   template <typename F>
   LOW_INLINE void add(const T* p, i64 count, F f) {
-    T partial[row_partials];
-    for (int i = 0; i < row_partials; ++i) partial[i] = values[i];
-    i64 j = 0;
-    for (; j + row_partials <= count; j += row_partials) {
+    constexpr i64 block = 64 * row_partials;
+    for (i64 begin = 0; begin < count; begin += block) {
+      const i64 end = smaller(begin + block, count);
+      T partial[row_partials];
+      for (int i = 0; i < row_partials; ++i) partial[i] = identity_of<kind, T>();
+      i64 j = begin;
+      for (; j + row_partials <= end; j += row_partials) {
 #pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-      for (int i = 0; i < row_partials; ++i) partial[i] = combine<kind>(partial[i], f(p[j + i]));
-    }
+        for (int i = 0; i < row_partials; ++i) partial[i] = combine<kind>(partial[i], f(p[j + i]));
+      }
 #pragma clang loop vectorize(disable) unroll(disable)
-    for (int i = 0; j + i < count; ++i) partial[i] = combine<kind>(partial[i], f(p[j + i]));
-    for (int i = 0; i < row_partials; ++i) values[i] = partial[i];
+      for (int i = 0; j + i < end; ++i) partial[i] = combine<kind>(partial[i], f(p[j + i]));
+      for (int i = 0; i < row_partials; ++i) values[i] = combine<kind>(values[i], partial[i]);
+    }
   }
   LOW_INLINE void add(const T* p, i64 count) {
     add(p, count, [](T value) __attribute__((always_inline)) { return value; });

@@ -161,8 +161,8 @@ std::optional<ValueId> simplify_reduce(Rewriter& r, const Reduce& reduce, std::s
   }
   std::vector<ValueId> values = {operands[0]};
   if (reduce.epilogue) {
-    simple.epilogue =
-        compact_epilogue(r, *reduce.epilogue, operands.subspan(1), is_index ? DType::i64 : reduce.accumulate, type, values);
+    simple.epilogue = compact_epilogue(r, *reduce.epilogue, operands.subspan(1),
+                                       is_index ? DType::i64 : reduce.accumulate, type, values);
   }
   if (simple.axes.rank() == 0) {
     ExprBuilder builder(static_cast<int>(values.size()));
