@@ -149,8 +149,8 @@ TEST(Pipeline, ReductionsNormalizationsAndAssemblies) {
       const ValueId one[] = {x};
       int outputs = 0;
       const auto output = [&](ValueId value) { builder.output("y" + std::to_string(outputs++), value); };
-      for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
-                                       Rowwise::Kind::rms_norm}) {
+      for (const Rowwise::Kind kind :
+           {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm, Rowwise::Kind::rms_norm}) {
         Rowwise rowwise;
         rowwise.kind = kind;
         rowwise.axes = kind == Rowwise::Kind::rms_norm ? Shape{1, 2} : Shape{outputs % 3};

@@ -120,7 +120,8 @@ class Maker {
     Rowwise attributes;
     attributes.kind = kinds[static_cast<size_t>(below(options_.narrow_floats ? 2 : 4))];
     attributes.axes = some_axes(shape_of(value).rank());
-    attributes.epsilon = attributes.kind == Rowwise::Kind::layer_norm || attributes.kind == Rowwise::Kind::rms_norm ? 0.1 : 0;
+    attributes.epsilon =
+        attributes.kind == Rowwise::Kind::layer_norm || attributes.kind == Rowwise::Kind::rms_norm ? 0.1 : 0;
     std::vector<ValueId> operands{value};
     if (chance(50)) {
       // normalized * scale + shift

@@ -36,8 +36,8 @@ std::string check_expr(const KernelContract& contract) {
   }
   for (const ExprNode& node : contract.expr.nodes) {
     if (node.op != ExprOp::input) continue;
-    const DType type = node.argument < leading ? leading_type(contract)
-                                               : contract.operands[first + node.argument - leading].dtype;
+    const DType type =
+        node.argument < leading ? leading_type(contract) : contract.operands[first + node.argument - leading].dtype;
     if (node.dtype != type) return fmt::format("an expression that reads {} as {}", name(type), name(node.dtype));
   }
   const DType result = contract.operands.back().dtype;
@@ -110,7 +110,8 @@ std::string check_groups(const KernelContract& contract) {
     // An index counts along one axis of at least one element.
     const bool index = leading_type(contract) != sum || contract.kind > static_cast<uint8_t>(Reduce::Kind::min);
     if (index && (contract.inner != 1 || contract.extents[rank - 1] == 0)) return "an index along several axes or none";
-    if (contract.map && (contract.map->nodes.empty() || contract.map->inputs != 1 || contract.map->result_type() != sum))
+    if (contract.map &&
+        (contract.map->nodes.empty() || contract.map->inputs != 1 || contract.map->result_type() != sum))
       return fmt::format("a map that does not give {}", name(sum));
   } else if (contract.kind > static_cast<uint8_t>(Rowwise::Kind::rms_norm)) {
     return "an unknown kind";

@@ -102,9 +102,8 @@ std::string emit_reduce(const KernelContract& contract) {
   const DType sum = leading_type(contract);
   const bool index = kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min;
   const std::vector<std::string> input{"x"};
-  const std::string map = contract.map
-                              ? emit_expr(*contract.map, input)
-                              : fmt::format("    return convert<{}>(x);\n", value_type(contract.accumulate));
+  const std::string map = contract.map ? emit_expr(*contract.map, input)
+                                       : fmt::format("    return convert<{}>(x);\n", value_type(contract.accumulate));
   return emit_axes(contract) +
          fmt::format(
              "  using Accumulate = {};\n"

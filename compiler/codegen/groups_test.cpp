@@ -128,7 +128,8 @@ void run_cases(const std::vector<Case>& all) {
       } else {
         double largest = 1e-6;
         for (const uint64_t bits : want) {
-          if (const double value = decode(type, bits); std::isfinite(value)) largest = std::max(largest, std::abs(value));
+          if (const double value = decode(type, bits); std::isfinite(value))
+            largest = std::max(largest, std::abs(value));
         }
         for (size_t i = 0; i < got.size(); ++i) {
           const double x = decode(type, got[i]), y = decode(type, want[i]);
@@ -269,8 +270,8 @@ TEST(ReduceKernel, MapAndEpilogue) {
         epilogue.binary(ExprOp::div, epilogue.input(0, DType::f32), epilogue.constant(DType::f32, 21));
     const uint16_t root = epilogue.unary(ExprOp::sqrt, mean);
     const uint16_t scaled = epilogue.binary(ExprOp::mul, root, epilogue.input(1, DType::f32));
-    c.contract.expr = std::move(epilogue).finish(epilogue.binary(
-        ExprOp::add, scaled, epilogue.convert(epilogue.input(2, DType::bf16), DType::f32)));
+    c.contract.expr = std::move(epilogue).finish(
+        epilogue.binary(ExprOp::add, scaled, epilogue.convert(epilogue.input(2, DType::bf16), DType::f32)));
     c.contract.operands = {{DType::f16, {}}, {DType::f32, {}}, {DType::bf16, {}}, {DType::f32, {}}};
     c.strides = {layout.x, Strides{0, 1}, Strides{1, 0}, Strides{1, 5}};
     c.tolerance = 1e-6;
@@ -286,8 +287,8 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
   size_t number = 0;
   for (const Layout& layout : all) {
     ++number;
-    for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
-                                     Rowwise::Kind::rms_norm}) {
+    for (const Rowwise::Kind kind :
+         {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm, Rowwise::Kind::rms_norm}) {
       if (static_cast<size_t>(kind) % 2 != number % 2) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));

@@ -18,8 +18,8 @@ Machine host() { return *find_machine("host"); }
 Plan simple_plan(const Graph& graph, const Machine& machine) {
   Plan plan{machine.name, machine.tiles, digest(graph), {}};
   for (const Op& op : graph.ops()) {
-    const bool fixed = std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes) ||
-                       std::holds_alternative<Output>(op.attributes);
+    const bool fixed = std::holds_alternative<Input>(op.attributes) ||
+                       std::holds_alternative<Constant>(op.attributes) || std::holds_alternative<Output>(op.attributes);
     const bool copied = std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes);
     if (fixed) {
       plan.region.ops.emplace_back(NoPlan{});
@@ -174,8 +174,8 @@ TEST(VerifyGroups, RefusesBrokenContracts) {
     const AllocationId x = make.input("x", DType::f32, {24}), y = make.output("y", DType::f32, {24});
     make.builder.begin_region();
     make.builder.begin_superstep();
-    const View result = contract.family == Family::reduce ? make.line(overlapping ? x : y, 0, 4)
-                                                          : make.view(y, {4, 6}, {6, 1});
+    const View result =
+        contract.family == Family::reduce ? make.line(overlapping ? x : y, 0, 4) : make.view(y, {4, 6}, {6, 1});
     make.run(0, make.builder.contract(contract), {make.view(x, {4, 6}, {6, 1}), result});
     make.builder.end_superstep();
     make.builder.end_region();

@@ -120,9 +120,9 @@ Shape operand_extents(const KernelContract& contract, size_t index) {
 }
 
 DType leading_type(const KernelContract& contract) {
-  const bool index = contract.family == Family::reduce &&
-                     (contract.kind == static_cast<uint8_t>(Reduce::Kind::index_max) ||
-                      contract.kind == static_cast<uint8_t>(Reduce::Kind::index_min));
+  const bool index =
+      contract.family == Family::reduce && (contract.kind == static_cast<uint8_t>(Reduce::Kind::index_max) ||
+                                            contract.kind == static_cast<uint8_t>(Reduce::Kind::index_min));
   return index ? DType::i64 : contract.accumulate;
 }
 

@@ -94,8 +94,9 @@ enum class Family : uint8_t {
   reduce,      // result[o…] = epilogue(combined over i… of map(x[o…, i…]), extras…[o…]); see Reduce in graph.h
   rowwise,     // result[o…, i…] = epilogue(normalized x[o…, i…], extras…[o…, i…]); see Rowwise
   cumulative,  // result[o…, i] = running sum of x[o…, i]; inner = 1; see Cumulative
-  // result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …], an index for each inner axis; negative ones count from the end, others are
-  // clamped. An axis along which data does not vary (broadcast) has extent 1 in data's view, which is the box of all that may be read.
+  // result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …], an index for each inner axis; negative ones count from the
+  // end, others are clamped. An axis along which data does not vary (broadcast) has extent 1 in data's view, which is the
+  // box of all that may be read.
   gather,
 };
 
@@ -108,9 +109,9 @@ enum class Access : uint8_t {
 
 struct OperandContract {
   DType dtype = DType::f32;
-  // One for each axis. gemm: a over (m, k), b over (k, n), extras and result over (m, n). pointwise, rowwise, cumulative: all axes of the
-  // iteration space. reduce: x all axes, extras and result the outer ones. gather: data all axes, indices the outer ones and one of as
-  // many elements as there are inner axes, result the outer ones.
+  // One for each axis. gemm: a over (m, k), b over (k, n), extras and result over (m, n). pointwise, rowwise, cumulative:
+  // all axes of the iteration space. reduce: x all axes, extras and result the outer ones. gather: data all axes, indices
+  // the outer ones and one of as many elements as there are inner axes, result the outer ones.
   std::vector<Access> access;
   bool operator==(const OperandContract&) const = default;
 };
@@ -122,11 +123,11 @@ struct KernelContract {
   DType math = DType::f32;        // gemm: the products' operands are converted to this
   DType accumulate = DType::f32;  // gemm, reduce, cumulative: of the sums; rowwise: f32 or f64, in which it computes
   int64_t stage_k = 0;            // gemm: depth in which the kernel stages operands; a hint that changes no result
-  // gemm: a, b, extras…, result; pointwise: inputs…, result; reduce, rowwise: x, extras…, result; cumulative: x, result; gather: data,
-  // indices, result.
+  // gemm: a, b, extras…, result; pointwise: inputs…, result; reduce, rowwise: x, extras…, result; cumulative: x, result;
+  // gather: data, indices, result.
   std::vector<OperandContract> operands;
-  // gemm, reduce: input 0 is the accumulator (i64 for an index), then the extras. rowwise: input 0 is the normalized element, then the
-  // extras. pointwise: the body. Never without nodes, but for cumulative and gather, which have none.
+  // gemm, reduce: input 0 is the accumulator (i64 for an index), then the extras. rowwise: input 0 is the normalized
+  // element, then the extras. pointwise: the body. Never without nodes, but for cumulative and gather, which have none.
   Expr expr;
   int inner = 0;            // reduce, rowwise, cumulative, gather: number of inner axes; at least 1, but for gather
   uint8_t kind = 0;         // of Reduce::Kind or Rowwise::Kind

@@ -7,8 +7,7 @@ namespace low::tile_text {
 
 inline constexpr std::string_view role_names[] = {"input", "output", "parameter", "intermediate"};
 inline constexpr std::string_view padding_names[] = {"unspecified", "zero"};
-inline constexpr std::string_view family_names[] = {"gemm",    "pointwise",  "reduce",
-                                                    "rowwise", "cumulative", "gather"};
+inline constexpr std::string_view family_names[] = {"gemm", "pointwise", "reduce", "rowwise", "cumulative", "gather"};
 inline constexpr std::string_view overflow_names[] = {"saturate", "propagate"};
 inline constexpr std::string_view reduce_names[] = {"sum", "product", "max", "min", "index_max", "index_min"};
 inline constexpr std::string_view rowwise_names[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};

@@ -365,7 +365,7 @@ class Verifier {
     size_t others = 0;
     if (command.kind == Command::Kind::run) {
       const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
-      others = contract.family == Family::gemm ? 2
+      others = contract.family == Family::gemm                                              ? 2
                : contract.family == Family::pointwise || contract.family == Family::rowwise ? 0
                                                                                             : contract.operands.size();
     }

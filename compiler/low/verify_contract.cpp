@@ -37,7 +37,8 @@ std::string check_extents(const KernelContract& contract) {
       if (contract.inner < fewest || contract.inner > most || contract.inner >= rank) {
         return fmt::format("{} has {} inner axes of {}", family_name(contract), contract.inner, rank);
       }
-      if (contract.family == Family::gather && rank - contract.inner == max_rank) return "gather has no room for an index";
+      if (contract.family == Family::gather && rank - contract.inner == max_rank)
+        return "gather has no room for an index";
       if (!checked_elements(outer_extents(contract).extents()) || !checked_elements(inner_extents(contract).extents()))
         break;
       if (contract.family != Family::gather && !checked_elements(contract.extents.extents())) break;
@@ -129,8 +130,8 @@ std::string contract_problem(const KernelContract& contract) {
   }
   for (const ExprNode& node : contract.expr.nodes) {
     if (node.op != ExprOp::input) continue;
-    const DType expected = node.argument < leading ? leading_type(contract)
-                                                   : contract.operands[node.argument - leading + first].dtype;
+    const DType expected =
+        node.argument < leading ? leading_type(contract) : contract.operands[node.argument - leading + first].dtype;
     if (node.dtype != expected) {
       return fmt::format("input {} of its expression is {}, the operand is {}", node.argument, name(node.dtype),
                          name(expected));

@@ -105,8 +105,8 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
     }
     // The order in which a copy reads is that of the view; a reshape without one reads its operand in the operand's own order.
     const bool assembled = std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes);
-    SplitWork work = assembled ? assembly_work(graph, op, operands)
-                               : copy_work(result, view ? *view : row_major(result.shape));
+    SplitWork work =
+        assembled ? assembly_work(graph, op, operands) : copy_work(result, view ? *view : row_major(result.shape));
     if (!view && !assembled) work.strided = copy_work(graph.type(graph.operands(op)[0]), operands[0]).strided;
     split_choices(context, work, result.shape, [&](const SplitPlan& split, const CostSum& cost) {
       choices.push_back(choice_of(MovementPlan{true, split}, cost));

@@ -224,7 +224,8 @@ SplitWork group_work(const Graph& graph, const Op& op, std::span<const Layout> o
   work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
   for (size_t i = 0; i < values.size(); ++i) {
     const Type& type = graph.type(values[i]);
-    work.operands.push_back({static_cast<int64_t>(byte_size(type.dtype)), varying(type.shape, operands[i], result.shape)});
+    work.operands.push_back(
+        {static_cast<int64_t>(byte_size(type.dtype)), varying(type.shape, operands[i], result.shape)});
   }
   work.operands[0].varies = varying(x.shape, operands[0], x.shape);
   work.strided = all_strided(x.shape, operands[0]);
@@ -246,9 +247,9 @@ SplitWork gather_work(const Graph& graph, const Op& op, std::span<const Layout> 
   Shape named = result.shape;  // axes of the result that the indices have
   const int rank = indices.shape.rank();
   for (int axis = 0; axis < named.rank(); ++axis) {
-    const bool is_named = gather.mode == Gather::Mode::elements ||
-                          (gather.mode == Gather::Mode::axis ? axis >= gather.axis && axis < gather.axis + rank
-                                                             : axis < rank - 1);
+    const bool is_named =
+        gather.mode == Gather::Mode::elements ||
+        (gather.mode == Gather::Mode::axis ? axis >= gather.axis && axis < gather.axis + rank : axis < rank - 1);
     if (!is_named) named[axis] = 1;
   }
   const int64_t depth = gather.mode == Gather::Mode::nd ? indices.shape[rank - 1] : 1;

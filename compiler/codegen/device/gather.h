@@ -27,8 +27,10 @@ LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command,
   const auto* data = operands.address<const typename Data::Type>(0);
   const auto* indices = operands.address<const typename Index::Type>(1);
   auto* result = operands.address<typename Result::Type>(2);
-  const i64 data_step = operands.template stride<Data>(0, axis), result_step = operands.template stride<Result>(2, axis);
-  const i64 index_step = operands.template stride<Index>(1, axis), list_step = operands.template stride<Index>(1, outer);
+  const i64 data_step = operands.template stride<Data>(0, axis),
+            result_step = operands.template stride<Result>(2, axis);
+  const i64 index_step = operands.template stride<Index>(1, axis),
+            list_step = operands.template stride<Index>(1, outer);
   i64 strides[inner + 1] = {};
   for (int i = 0; i < inner; ++i) strides[i] = operands.template stride<Data>(0, outer + i);
   const auto place = [&](const typename Index::Type* list) __attribute__((always_inline)) {

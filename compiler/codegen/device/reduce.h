@@ -67,7 +67,8 @@ LOW_INLINE typename Kernel::Sum reduce_row(const typename Kernel::X::Type* x, i6
 
 // `count` groups side by side. Sums are taken in blocks of 64 elements, whose totals add up.
 template <typename Kernel, typename Inside>
-LOW_INLINE void reduce_columns(const typename Kernel::X::Type* x, i64 count, Inside& inside, typename Kernel::Sum* sums) {
+LOW_INLINE void reduce_columns(const typename Kernel::X::Type* x, i64 count, Inside& inside,
+                               typename Kernel::Sum* sums) {
   using Value = typename Kernel::Accumulate;
   constexpr i64 width = plan_of<Kernel>.width;
   alignas(64) Value block[width];
@@ -119,8 +120,8 @@ LOW_INLINE void reduce_groups(const Operands& operands, List<Extras...>, Indices
   Walker<outer, last + 1> outside;
   for (int a = 0; a < outer; ++a) {
     if (a == axis) continue;
-    outside.add(Kernel::extents[a], operands.template stride<X>(0, a), operands.template stride<Extras>(1 + index, a)...,
-                operands.template stride<Result>(last, a));
+    outside.add(Kernel::extents[a], operands.template stride<X>(0, a),
+                operands.template stride<Extras>(1 + index, a)..., operands.template stride<Result>(last, a));
   }
   Walker<Kernel::inner, 1> inside;
   for (int a = outer; a < Kernel::rank; ++a) {
@@ -139,13 +140,12 @@ LOW_INLINE void reduce_groups(const Operands& operands, List<Extras...>, Indices
       } else {
         for (i64 i = 0; i < count; ++i) sums[i] = reduce_row<Kernel>(from + i * x_step, x_inner, inside);
       }
-      map_row<Kernel, Result::axes[axis]>(
-          count, result + outside.offsets[last] + begin * result_step, result_step,
-          Cursor<typename Kernel::Sum, Access::unit>{sums, 1},
-          Cursor<typename Extras::Type, access_along<Extras, axis>>{
-              reinterpret_cast<const typename Extras::Type*>(bases[index]) + outside.offsets[1 + index] +
-                  begin * steps[index],
-              steps[index]}...);
+      map_row<Kernel, Result::axes[axis]>(count, result + outside.offsets[last] + begin * result_step, result_step,
+                                          Cursor<typename Kernel::Sum, Access::unit>{sums, 1},
+                                          Cursor<typename Extras::Type, access_along<Extras, axis>>{
+                                              reinterpret_cast<const typename Extras::Type*>(bases[index]) +
+                                                  outside.offsets[1 + index] + begin * steps[index],
+                                              steps[index]}...);
     }
   } while (outside.next());
 }

@@ -69,8 +69,7 @@ LOW_INLINE F factor_of(F second, i64 count) {
 template <typename Kernel>
 inline constexpr bool has_first = Kernel::kind != Normalize::rms_norm;
 template <typename Kernel>
-inline constexpr Combine first_combine =
-    Kernel::kind == Normalize::layer_norm ? Combine::sum : Combine::max;
+inline constexpr Combine first_combine = Kernel::kind == Normalize::layer_norm ? Combine::sum : Combine::max;
 
 template <typename Kernel, typename Result, typename... Extras, int... index>
 LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumulate* kept, List<Extras...>,
@@ -157,9 +156,8 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
                [&](F value, i64 i) __attribute__((always_inline)) { return second_term<Kernel>(value, shift[i]); });
         }
         for (i64 i = 0; i < width; ++i) factor[i] = factor_of<Kernel>(factor[i], count);
-        rows([&](F& value, i64 i) __attribute__((always_inline)) {
-          value = finished<Kernel>(value, Scaling<F>{shift[i], factor[i]});
-        });
+        rows([&](F& value, i64 i)
+                 __attribute__((always_inline)) { value = finished<Kernel>(value, Scaling<F>{shift[i], factor[i]}); });
         row = 0;
         do {
           write(kept + row++ * width, begin, columns);
@@ -171,7 +169,8 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
     constexpr bool whole = count <= max_kept_row;
     // Calls f(values, place of the first along the innermost axis, number of values) for the group, piece by piece.
     const auto staged = [&](i64 begin, i64 values, F* to) __attribute__((always_inline)) {
-      stage<X::axes[inner_axis]>(to, x + outside.offsets[0] + inside.offsets[0] + begin * x_step, x_step, values, widen);
+      stage<X::axes[inner_axis]>(to, x + outside.offsets[0] + inside.offsets[0] + begin * x_step, x_step, values,
+                                 widen);
     };
     const auto pieces = [&](auto f) __attribute__((always_inline)) {
       do {
@@ -219,7 +218,8 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
       s.factor = factor_of<Kernel>(second.total(), count);
       const Scaling<F> scaling = s;
       if constexpr (whole) {
-        each(kept, count, [scaling](F value) __attribute__((always_inline)) { return finished<Kernel>(value, scaling); });
+        each(kept, count,
+             [scaling](F value) __attribute__((always_inline)) { return finished<Kernel>(value, scaling); });
         const F* from = kept;
         do {
           write(from, 0, length);
@@ -240,9 +240,9 @@ LOW_NOINLINE void rowwise(const abi::Launch& launch, const abi::Command& command
   for (const i64 extent : Kernel::extents) {
     if (extent == 0) return;
   }
-  rowwise_groups<Kernel, typename Kernel::Result>(
-      Operands(launch, command), reinterpret_cast<typename Kernel::Accumulate*>(scratch), typename Kernel::Extras{},
-      MakeIndices<Kernel::Extras::size>{});
+  rowwise_groups<Kernel, typename Kernel::Result>(Operands(launch, command),
+                                                  reinterpret_cast<typename Kernel::Accumulate*>(scratch),
+                                                  typename Kernel::Extras{}, MakeIndices<Kernel::Extras::size>{});
 }
 
 }  // namespace low::device

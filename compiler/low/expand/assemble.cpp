@@ -185,8 +185,8 @@ Result<void> Expander::expand_pad(RegionState& region, const Op& op, const Split
     segments.push_back(segments_of(pad.mode, pad.before[axis], from[axis], type.shape[axis]));
     boxes *= segments.back().size();
     if (boxes > max_boxes) {
-      return fail(ErrorKind::unsupported, fmt::format("expand: pad \"{}\" repeats its operand in more than {} pieces",
-                                                      op.name, max_boxes));
+      return fail(ErrorKind::unsupported,
+                  fmt::format("expand: pad \"{}\" repeats its operand in more than {} pieces", op.name, max_boxes));
     }
   }
   for_each_part(type.shape, split, [&](const PartOf& part) {

@@ -124,8 +124,8 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
     if (extents.elements() == 0) continue;
     const CollapsedBox outside = collapse_axes(extents, outer, strides);
     if (outside.extents.rank() + contract.inner > max_rank) {
-      return fail(ErrorKind::unsupported, fmt::format("expand: operation \"{}\" ({}) has more than {} separate axes", op.name,
-                                                      kind_name(op.attributes), max_rank));
+      return fail(ErrorKind::unsupported, fmt::format("expand: operation \"{}\" ({}) has more than {} separate axes",
+                                                      op.name, kind_name(op.attributes), max_rank));
     }
     contract.extents = outside.extents;
     append_all(contract.extents, inside.extents);
@@ -151,7 +151,7 @@ namespace {
 
 // How axes of the result, of data and of indices belong together. Strides of 0: the operand does not vary along the result's axis.
 struct GatherAxes {
-  Strides data, indices;    // over the result's axes
+  Strides data, indices;     // over the result's axes
   std::vector<int> indexed;  // axes of data that an index names
   int64_t index_stride = 0;  // from one index of a position to the next
 };

@@ -89,7 +89,8 @@ struct Groups {
   size_t count, size;
 };
 Groups groups_of(const KernelContract& contract) {
-  return {static_cast<size_t>(outer_extents(contract).elements()), static_cast<size_t>(inner_extents(contract).elements())};
+  return {static_cast<size_t>(outer_extents(contract).elements()),
+          static_cast<size_t>(inner_extents(contract).elements())};
 }
 
 }  // namespace

@@ -121,8 +121,7 @@ TEST(GroupKernels, Normalizations) {
   };
   const double log2 = std::log(2.0);
   // exp: 1, 2, 1 of 4; also far from 0.
-  EXPECT_THAT(row(Rowwise::Kind::softmax, 0, {0, log2, 0}),
-              ElementsAre(near(0.25), near(0.5), near(0.25)));
+  EXPECT_THAT(row(Rowwise::Kind::softmax, 0, {0, log2, 0}), ElementsAre(near(0.25), near(0.5), near(0.25)));
   EXPECT_THAT(row(Rowwise::Kind::softmax, 0, {1000, 1000}), ElementsAre(0.5, 0.5));
   EXPECT_THAT(row(Rowwise::Kind::log_softmax, 0, {0, 0, 0, 0}), testing::Each(near(-2 * log2)));
   // Mean 3, mean of squares 4, 4 + 5 = 9.
@@ -173,9 +172,9 @@ Result<TileGraph> gather_graph() {
   make.copy(0, x, 2, data, 4, 2);
   make.builder.end_superstep();
   make.builder.begin_superstep();
-  make.run(0, make.builder.contract(contract),
-           {make.view(data, {1, 2, 3}, {0, 1, 2}), make.view(indices, {4, 2, 1}, {1, 0, 0}),
-            make.view(y, {4, 2}, {2, 1})});
+  make.run(
+      0, make.builder.contract(contract),
+      {make.view(data, {1, 2, 3}, {0, 1, 2}), make.view(indices, {4, 2, 1}, {1, 0, 0}), make.view(y, {4, 2}, {2, 1})});
   make.builder.end_superstep();
   make.builder.end_region();
   return make.finish();
