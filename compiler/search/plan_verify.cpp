@@ -133,6 +133,9 @@ class Verifier {
       if (!std::holds_alternative<MatmulPlan>(plan)) return mismatch("matmul");
       return matmul(std::get<MatmulPlan>(plan), graph, op, name);
     }
+    if (!machine_.global_memory && !std::holds_alternative<Repeat>(op.attributes) && !is_tile_operation(graph, op)) {
+      return wrong(name, "an operation that is not planned for machines without global memory in this version");
+    }
     if (is_split(op)) {
       if (!std::holds_alternative<SplitPlan>(plan)) return mismatch("split");
       return split(std::get<SplitPlan>(plan), split_shape(graph, op), name);

@@ -124,10 +124,14 @@ std::vector<TileChoice> matmul_choices(TileContext& context, const Graph& graph,
 
 template <typename Make>
 std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& work,
-                                      const std::optional<TileLayout>& required, const Make& make) {
+                                      const std::optional<TileLayout>& required, const Make& make, bool whole_rows = false) {
   std::vector<SplitPlan> space = tile_split_space(context.machine, work.shape, context.options.candidates_per_op);
   if (required) {
     std::erase_if(space, [&](const SplitPlan& plan) { return !(layout_of(work.shape, plan) == *required); });
+  }
+  if (whole_rows) {
+    const auto last = static_cast<uint32_t>(std::max(work.shape.rank() - 1, 0));
+    std::erase_if(space, [&](const SplitPlan& plan) { return plan.axis == last && plan.parts > 1; });
   }
   const auto evaluate = [&](const SplitPlan& plan) { return tile_split_cost(context.machine, work, plan); };
   const std::vector<Ranked> all = ranked(context, space, evaluate);
@@ -153,7 +157,11 @@ std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph
     return split_choices(context, tile_pointwise(graph, op, operands), required,
                          [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; });
   }
-  if (!is_movement(op)) return {};
+  if (!is_tile_operation(graph, op)) return {};
+  if (needs_whole_rows(op)) {
+    return split_choices(context, tile_rows(graph, op, operands), required,
+                         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; }, true);
+  }
   std::vector<TileChoice> choices;
   if (is_tile_view(graph, op)) {
     TileChoice choice;

@@ -4,6 +4,8 @@
 
 #include "compiler/search/tile_space.h"
 
+#include "compiler/search/op_cost.h"
+
 namespace low {
 namespace {
 
@@ -339,6 +341,23 @@ TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileL
   return work;
 }
 
+TileSplit tile_rows(const Graph& graph, const Op& op, std::span<const TileLayout> operands) {
+  const Type& result = graph.type(graph.result(op));
+  const std::span<const ValueId> values = graph.operands(op);
+  TileSplit work;
+  work.shape = result.shape;
+  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  std::vector<Layout> layouts;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Type& type = graph.type(values[i]);
+    layouts.push_back(row_major(type.shape));
+    work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
+                            i == 0 ? TileSplit::Operand::rows : TileSplit::Operand::same});
+  }
+  work.expression_nodes = split_work(graph, op, layouts).expression_nodes;
+  return work;
+}
+
 TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& operand) {
   const Type& result = graph.type(graph.result(op));
   const Type& type = graph.type(graph.operands(op)[0]);
@@ -421,7 +440,9 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
           wanted.matrix_rows = source.extents.rows;
           wanted.row_end = std::min(source.extents.rows, shard.batch.size() * shard.rows.size());
         }
-        if (source.extents.columns == extents.columns) {
+        if (source.kind == TileSplit::Operand::rows) {
+          wanted.column_end = source.extents.columns;
+        } else if (source.extents.columns == extents.columns) {
           wanted.column_begin = shard.columns.begin;
           wanted.column_end = shard.columns.end;
         }

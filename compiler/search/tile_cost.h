@@ -46,6 +46,7 @@ TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const 
 struct TileSplit {
   enum class Operand : uint8_t {
     same,   // broadcasts: an element is read by those of the result in the same row and column
+    rows,   // whole rows are read for any element of the same row
     moved,  // a movement: any of its elements may be wanted anywhere
   };
   struct Source {
@@ -62,6 +63,8 @@ struct TileSplit {
   std::vector<Source> sources;
 };
 TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
+// reduce, rowwise, cumulative along the last axis.
+TileSplit tile_rows(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
 TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& operand);
 // Moves a value to another layout.
 TileSplit tile_copy(const Type& type, const TileLayout& source);

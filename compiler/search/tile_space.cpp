@@ -90,6 +90,22 @@ std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& sha
   return result;
 }
 
+bool needs_whole_rows(const Op& op) {
+  return std::holds_alternative<Reduce>(op.attributes) || std::holds_alternative<Rowwise>(op.attributes) ||
+         std::holds_alternative<Cumulative>(op.attributes);
+}
+
+bool is_tile_operation(const Graph& graph, const Op& op) {
+  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Pointwise>(op.attributes)) return true;
+  if (std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes)) return false;
+  if (is_movement(op)) return true;
+  const Shape last{graph.type(graph.operands(op)[0]).shape.rank() - 1};
+  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) return reduce->axes == last;
+  if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) return rowwise->axes == last;
+  if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) return cumulative->axis == last[0];
+  return false;
+}
+
 bool is_tile_view(const Graph& graph, const Op& op) {
   if (!std::holds_alternative<Reshape>(op.attributes)) return false;
   const MatrixExtents from = matrix_extents(graph.type(graph.operands(op)[0]).shape);

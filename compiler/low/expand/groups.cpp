@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/low/expand/expander.h"
+#include "compiler/low/expand/groups.h"
 
 namespace low {
 namespace {
@@ -44,16 +45,12 @@ std::vector<Access> access_list(const Shape& extents, const Strides& strides) {
 
 }  // namespace
 
-Result<void> Expander::expand_group(RegionState& region, const Op& op, const SplitPlan& plan) {
-  const Graph& graph = region.graph;
-  const std::span<const ValueId> operands = graph.operands(op);
-  const ValueId value = graph.result(op);
-  const Type& type = graph.type(value);
-  const Type& x = graph.type(operands[0]);
-  const int rank = x.shape.rank();
-
-  KernelContract contract;
-  Shape inner_axes;
+Group group_of(const Graph& graph, const Op& op) {
+  const Type& type = graph.type(graph.result(op));
+  const Type& x = graph.type(graph.operands(op)[0]);
+  Group group;
+  KernelContract& contract = group.contract;
+  Shape& inner_axes = group.inner_axes;
   std::optional<Expr> epilogue;
   const DType wide = x.dtype == DType::f64 ? DType::f64 : is_float(x.dtype) ? DType::f32 : x.dtype;
   if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
@@ -80,10 +77,27 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
     inner_axes.append(cumulative.axis);
   }
   contract.math = contract.accumulate;
-  const bool reduces = contract.family == Family::reduce;
   if (contract.family != Family::cumulative) {
     contract.expr = epilogue ? *epilogue : converted(leading_type(contract), type.dtype);
   }
+  contract.operands.resize(graph.operands(op).size() + 1);
+  for (size_t i = 0; i + 1 < contract.operands.size(); ++i) contract.operands[i].dtype = graph.type(graph.operands(op)[i]).dtype;
+  contract.operands.back().dtype = type.dtype;
+  return group;
+}
+
+Result<void> Expander::expand_group(RegionState& region, const Op& op, const SplitPlan& plan) {
+  const Graph& graph = region.graph;
+  const std::span<const ValueId> operands = graph.operands(op);
+  const ValueId value = graph.result(op);
+  const Type& type = graph.type(value);
+  const Type& x = graph.type(operands[0]);
+  const int rank = x.shape.rank();
+
+  Group group = group_of(graph, op);
+  KernelContract& contract = group.contract;
+  const Shape& inner_axes = group.inner_axes;
+  const bool reduces = contract.family == Family::reduce;
 
   // x, then extras as the result's shape sees them, then the result. A reduced axis has one element in all but x.
   std::vector<Placed> places{region.places[operands[0]]};
@@ -103,10 +117,6 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
   }
   outer = by_stride(outer, strides[0]);
   inner = by_stride(inner, strides[0]);
-  contract.operands.resize(places.size());
-  for (size_t i = 0; i < operands.size(); ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
-  contract.operands.back().dtype = type.dtype;
-
   const std::vector<Strides> of_x(strides.begin(), strides.begin() + 1);
   const CollapsedBox inside = collapse_axes(x.shape, inner, reduces ? of_x : strides);
   contract.inner = inside.extents.rank();

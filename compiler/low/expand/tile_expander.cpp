@@ -1,5 +1,8 @@
 #include "compiler/low/expand/tile_expander.h"
 
+#include "compiler/low/expand/groups.h"
+#include "compiler/search/tile_space.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -147,13 +150,17 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
   value->shards = region.wanted[result] != nullptr ? *region.wanted[result] : new_places(type.dtype, *parts, 1);
   if (std::holds_alternative<Matmul>(op.attributes)) return expand_matmul(region, op, std::get<MatmulPlan>(plan));
   if (std::holds_alternative<Pointwise>(op.attributes)) {
-    expand_pointwise(region, op, std::get<SplitPlan>(plan));
+    expand_pointwise(region, op);
+    return {};
+  }
+  if (needs_whole_rows(op)) {
+    expand_rows(region, op);
     return {};
   }
   return expand_movement(region, op, std::get<MovementPlan>(plan));
 }
 
-void TileExpander::expand_pointwise(RegionState& region, const Op& op, const SplitPlan&) {
+void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const ValueId result = graph.result(op);
   const Shape& shape = graph.type(result).shape;
@@ -179,6 +186,40 @@ void TileExpander::expand_pointwise(RegionState& region, const Op& op, const Spl
       views.push_back(view(places[i], places[i].layout.offset, box.extents, box.strides[i]));
       for (int axis = 0; axis < box.extents.rank(); ++axis)
         contract.operands[i].access.push_back(access_of(box.extents[axis], box.strides[i][axis]));
+    }
+    builder_.run(builder_.contract(contract), shard.tile, views);
+  }
+  end_superstep();
+}
+
+// reduce, rowwise and cumulative along the last axis: whole rows of the first operand for the rows of each shard.
+void TileExpander::expand_rows(RegionState& region, const Op& op) {
+  const Graph& graph = region.graph;
+  const std::span<const ValueId> operands = graph.operands(op);
+  const ValueId result = graph.result(op);
+  const Shape& shape = graph.type(result).shape;
+  const TileValueRef x = region.values[operands[0]];
+  KernelContract contract = group_of(graph, op).contract;
+  contract.inner = 1;
+  const bool reduces = contract.family == Family::reduce;
+  begin_superstep();
+  for (const Shard& shard : region.values[result]->shards) {
+    std::vector<Placed> places{pull(x, {shard.rect.row, 0, shard.rect.rows, x->columns}, shard.tile)};
+    for (const ValueId extra : operands.subspan(1))
+      places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
+    places.push_back(shard.place);
+    contract.extents = {shard.rect.rows, x->columns};
+    std::vector<View> views;
+    for (size_t i = 0; i < places.size(); ++i) {
+      Shape box = contract.extents;
+      Strides steps = places[i].layout.strides;
+      if (reduces && i > 0) {  // one element a row
+        box = {box[0]};
+        steps = {steps[0]};
+      }
+      views.push_back(view(places[i], places[i].layout.offset, box, steps));
+      contract.operands[i].access.clear();
+      for (int axis = 0; axis < box.rank(); ++axis) contract.operands[i].access.push_back(access_of(box[axis], steps[axis]));
     }
     builder_.run(builder_.contract(contract), shard.tile, views);
   }

@@ -39,7 +39,8 @@ class TileExpander {
   void choose_destinations(RegionState& region);
   Result<void> expand_op(RegionState& region, OpId id);
   Result<void> expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
-  void expand_pointwise(RegionState& region, const Op& op, const SplitPlan& plan);
+  void expand_pointwise(RegionState& region, const Op& op);
+  void expand_rows(RegionState& region, const Op& op);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   Result<void> expand_repeat(RegionState& region, OpId id, const RepeatPlan& plan);
 
