@@ -97,6 +97,48 @@ TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range<uint64_t>(0, 8));
 
+// The same for a machine without global memory. What it does not plan yet (concat, pad, gather, reductions along other axes than the last) is
+// refused; most graphs are not.
+class RandomTileGraphs : public ::testing::TestWithParam<uint64_t> {};
+
+TEST_P(RandomTileGraphs, PlacedAndScheduledAgreesWithTheReference) {
+  ThreadPool pool(2);
+  Machine machine = machine_named("ipu21");
+  int ran = 0;
+  for (uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    machine.tiles = 1 + static_cast<uint32_t>(seed * 7 % 40);
+    const reference::RandomGraph random = reference::random_graph(
+        {.seed = seed, .operations = 2 + static_cast<int>(seed % 6), .narrow_floats = seed % 2 == 1});
+    const auto expected = reference::run(random.graph, random.inputs);
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    const auto graph = run_passes(random.graph);
+    ASSERT_TRUE(graph.has_value()) << graph.error().message;
+    const auto found = search(*graph, machine, {.finalists = 2}, pool);
+    if (!found) {
+      EXPECT_EQ(found.error().kind, ErrorKind::unsupported) << found.error().message;
+      continue;
+    }
+    ++ran;
+    for (const Finalist& finalist : found->finalists) {
+      const auto valid = verify(finalist.plan, *graph, machine);
+      ASSERT_TRUE(valid.has_value()) << valid.error().message;
+      const auto expanded = expand(*graph, finalist.plan, machine);
+      ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
+      const auto simplified = simplify(*expanded);
+      ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
+      const auto placement = place(*simplified, machine);
+      ASSERT_TRUE(placement.has_value()) << placement.error().message;
+      const auto schedule = schedule_exchange(*simplified, *placement, machine);
+      ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
+      ASSERT_NO_FATAL_FAILURE(expect_close(interpret(*simplified, *placement, *schedule, random.inputs), *expected,
+                                           random.tolerance, "scheduled"));
+    }
+  }
+  EXPECT_GE(ran, 8);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomTileGraphs, ::testing::Range<uint64_t>(300, 312));
+
 class RandomPackages : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(RandomPackages, TheCompiledPackageAgreesWithTheReference) {

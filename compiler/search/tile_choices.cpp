@@ -124,7 +124,8 @@ std::vector<TileChoice> matmul_choices(TileContext& context, const Graph& graph,
 
 template <typename Make>
 std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& work,
-                                      const std::optional<TileLayout>& required, const Make& make, bool whole_rows = false) {
+                                      const std::optional<TileLayout>& required, const Make& make,
+                                      bool whole_rows = false) {
   std::vector<SplitPlan> space = tile_split_space(context.machine, work.shape, context.options.candidates_per_op);
   if (required) {
     std::erase_if(space, [&](const SplitPlan& plan) { return !(layout_of(work.shape, plan) == *required); });
@@ -159,8 +160,9 @@ std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph
   }
   if (!is_tile_operation(graph, op)) return {};
   if (needs_whole_rows(op)) {
-    return split_choices(context, tile_rows(graph, op, operands), required,
-                         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; }, true);
+    return split_choices(
+        context, tile_rows(graph, op, operands), required,
+        [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; }, true);
   }
   std::vector<TileChoice> choices;
   if (is_tile_view(graph, op)) {

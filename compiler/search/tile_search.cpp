@@ -171,7 +171,8 @@ class TileRegionSearch {
         value = graph_.operands(graph_.op(graph_.value(value).producer))[0];
       }
       const Op& producer = graph_.op(graph_.value(value).producer);
-      const bool computes = std::holds_alternative<Matmul>(producer.attributes) || is_split(producer) || is_movement(producer);
+      const bool computes =
+          std::holds_alternative<Matmul>(producer.attributes) || is_split(producer) || is_movement(producer);
       if (!computes || writes_[value] != UINT32_MAX) continue;
       writes_[value] = output;
       written_[output] = true;

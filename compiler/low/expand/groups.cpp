@@ -81,7 +81,8 @@ Group group_of(const Graph& graph, const Op& op) {
     contract.expr = epilogue ? *epilogue : converted(leading_type(contract), type.dtype);
   }
   contract.operands.resize(graph.operands(op).size() + 1);
-  for (size_t i = 0; i + 1 < contract.operands.size(); ++i) contract.operands[i].dtype = graph.type(graph.operands(op)[i]).dtype;
+  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
+    contract.operands[i].dtype = graph.type(graph.operands(op)[i]).dtype;
   contract.operands.back().dtype = type.dtype;
   return group;
 }

@@ -41,7 +41,8 @@ ValueId TileExpander::writer_of(const Graph& graph, const RegionPlan& plan, Valu
 std::vector<Part> TileExpander::output_parts(const Graph& graph, const RegionPlan& plan, size_t output) const {
   const ValueId value = graph.operands(graph.op(graph.outputs()[output]))[0];
   const ValueId writer = writer_of(graph, plan, value);
-  return writer.valid() ? *producer_parts(graph, plan, writer) : split_parts(graph.type(value).shape, plan.outputs[output]);
+  return writer.valid() ? *producer_parts(graph, plan, writer)
+                        : split_parts(graph.type(value).shape, plan.outputs[output]);
 }
 
 Result<TileGraph> TileExpander::run() && {
@@ -49,11 +50,13 @@ Result<TileGraph> TileExpander::run() && {
   const auto outside = [&](const Type& type, Role role, uint32_t binding) {
     TensorType storage{.dtype = type.dtype, .extents = type.shape, .padded = type.shape, .order = {}, .padding = {}};
     for (int axis = 0; axis < type.shape.rank(); ++axis) storage.order.append(axis);
-    return builder_.allocation({.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
+    return builder_.allocation(
+        {.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
   };
   const auto whole = [](const Type& type, AllocationId allocation) {
     const MatrixShape matrix = matrix_shape(type.shape);
-    return Shard{{0, 0, matrix.rows, matrix.columns}, TileId(),
+    return Shard{{0, 0, matrix.rows, matrix.columns},
+                 TileId(),
                  {.allocation = allocation, .layout = row_major({matrix.rows, matrix.columns}), .terms = {}}};
   };
   for (uint32_t i = 0; i < graph_.inputs().size(); ++i) {
@@ -109,7 +112,8 @@ Result<void> TileExpander::expand_region(RegionState& region) {
     if (!region.destinations[i] || region.written[i]) continue;
     const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
     begin_superstep();
-    for (const Shard& shard : *region.destinations[i]) pull_into(region.values[value], shard.rect, shard.tile, shard.place);
+    for (const Shard& shard : *region.destinations[i])
+      pull_into(region.values[value], shard.rect, shard.tile, shard.place);
     end_superstep();
   }
   return {};
@@ -130,8 +134,12 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
   const ValueId result = graph.result(op);
   const Type& type = graph.type(result);
   const MatrixShape matrix = matrix_shape(type.shape);
-  auto value = std::make_shared<TileValue>(
-      TileValue{.dtype = type.dtype, .rows = matrix.rows, .columns = matrix.columns, .shards = {}, .constant = nullptr, .steps = {}});
+  auto value = std::make_shared<TileValue>(TileValue{.dtype = type.dtype,
+                                                     .rows = matrix.rows,
+                                                     .columns = matrix.columns,
+                                                     .shards = {},
+                                                     .constant = nullptr,
+                                                     .steps = {}});
   kept_.push_back(value);
   region.values[result] = value;
   if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
@@ -145,8 +153,8 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
   }
   const std::optional<std::vector<Part>> parts = producer_parts(graph, region.plan, result);
   if (!parts)
-    return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass", op.name,
-                                                 kind_name(op.attributes)));
+    return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass",
+                                                 op.name, kind_name(op.attributes)));
   value->shards = region.wanted[result] != nullptr ? *region.wanted[result] : new_places(type.dtype, *parts, 1);
   if (std::holds_alternative<Matmul>(op.attributes)) return expand_matmul(region, op, std::get<MatmulPlan>(plan));
   if (std::holds_alternative<Pointwise>(op.attributes)) {
@@ -173,7 +181,8 @@ void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
     std::vector<Strides> strides;
     contract.operands.clear();
     for (const ValueId operand : operands) {
-      places.push_back(pull_broadcast(region.values[operand], graph.type(operand).shape, shape, shard.rect, shard.tile));
+      places.push_back(
+          pull_broadcast(region.values[operand], graph.type(operand).shape, shape, shard.rect, shard.tile));
       contract.operands.push_back({graph.type(operand).dtype, {}});
     }
     places.push_back(shard.place);
@@ -219,7 +228,8 @@ void TileExpander::expand_rows(RegionState& region, const Op& op) {
       }
       views.push_back(view(places[i], places[i].layout.offset, box, steps));
       contract.operands[i].access.clear();
-      for (int axis = 0; axis < box.rank(); ++axis) contract.operands[i].access.push_back(access_of(box[axis], steps[axis]));
+      for (int axis = 0; axis < box.rank(); ++axis)
+        contract.operands[i].access.push_back(access_of(box[axis], steps[axis]));
     }
     builder_.run(builder_.contract(contract), shard.tile, views);
   }

@@ -29,10 +29,10 @@ class TileExpander {
     const RegionPlan& plan;
     uint32_t level;
     std::vector<TileValueRef> inputs;
-    std::vector<std::optional<Places>> destinations;      // by output; none: the caller takes the value as it is
+    std::vector<std::optional<Places>> destinations;  // by output; none: the caller takes the value as it is
     Table<ValueId, TileValueRef> values;
-    Table<ValueId, const Places*> wanted;                  // where a value's producer should write it
-    std::vector<bool> written;                             // by output
+    Table<ValueId, const Places*> wanted;  // where a value's producer should write it
+    std::vector<bool> written;             // by output
   };
 
   Result<void> expand_region(RegionState& region);
@@ -57,7 +57,8 @@ class TileExpander {
   // Copies it to `destination`, whose layout is over [rect.rows, rect.columns].
   void pull_into(const TileValueRef& value, const Rect& rect, TileId tile, const Placed& destination);
   // The operand of a result's rectangle under broadcasting; strides over the rectangle's rows and columns.
-  Placed pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect, TileId tile);
+  Placed pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect,
+                        TileId tile);
   void move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination, int64_t destination_offset);
   void transfer(const View& source, TileId source_tile, const View& destination, TileId tile, DType dtype);
 

@@ -8,9 +8,9 @@ namespace {
 
 // An operand [batch…, rows, columns] as stored, and which of its batches a batch of the result reads.
 struct Operand {
-  int64_t rows = 0;        // of one batch's matrix as stored
+  int64_t rows = 0;  // of one batch's matrix as stored
   bool transposed = false;
-  Strides batch_strides;   // over the result's batch dimensions, in batches
+  Strides batch_strides;  // over the result's batch dimensions, in batches
 
   int64_t batch(const Shape& result, int64_t index) const {
     int64_t own = 0;
@@ -51,7 +51,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   const Shape& a_shape = graph.type(operands[0]).shape;
   const Shape& b_shape = graph.type(operands[1]).shape;
   const int64_t k = attributes.transpose_a ? a_shape[a_shape.rank() - 2] : a_shape[a_shape.rank() - 1];
-  const Operand a = operand_of(a_shape, shape, attributes.transpose_a), b = operand_of(b_shape, shape, attributes.transpose_b);
+  const Operand a = operand_of(a_shape, shape, attributes.transpose_a),
+                b = operand_of(b_shape, shape, attributes.transpose_b);
   const DType accumulate = attributes.accumulate;
   const TileValueRef a_value = region.values[operands[0]], b_value = region.values[operands[1]];
 
@@ -71,7 +72,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   std::vector<Work> work;
   for (const Part& part : matmul_parts(shape, whole))
     for (uint32_t p = 0; p < plan.grid_k; ++p)
-      work.push_back({part.rect.row / m, part.rect, TileId(part.tile.index * plan.grid_k + p), part_range(k, plan.grid_k, p)});
+      work.push_back(
+          {part.rect.row / m, part.rect, TileId(part.tile.index * plan.grid_k + p), part_range(k, plan.grid_k, p)});
 
   // A large constant b: tile (i, j) keeps the i-th slice of the rows of its own rectangle.
   if (b_value->constant && b_value->shards.empty()) {
@@ -106,7 +108,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   // Sums that outlive a superstep.
   std::vector<Placed> sums(work.size());
   if (split || panels > 1)
-    for (size_t i = 0; i < work.size(); ++i) sums[i] = new_local(accumulate, work[i].rect.rows, work[i].rect.columns, work[i].tile);
+    for (size_t i = 0; i < work.size(); ++i)
+      sums[i] = new_local(accumulate, work[i].rect.rows, work[i].rect.columns, work[i].tile);
 
   const TileValueRef output = region.values[result];
   for (int64_t panel = 0; panel < panels; ++panel) {
@@ -126,7 +129,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
                               .math = accumulate,
                               .accumulate = accumulate,
                               .stage_k = depth.size()};
-      if (accumulate == DType::f32) matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
+      if (accumulate == DType::f32)
+        matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
       std::vector<View> views;
       const auto add = [&](const Placed& place, const Shape& extents, const Strides& strides, DType dtype) {
         views.push_back(view(place, place.layout.offset, extents, strides));
@@ -139,7 +143,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       const Shape extents{part.rect.rows, part.rect.columns};
       if (final)
         for (const ValueId extra : operands.subspan(2)) {
-          const Placed place = pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile);
+          const Placed place =
+              pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile);
           add(place, extents, place.layout.strides, graph.type(extra).dtype);
         }
       if (adds) add(sums[i], extents, sums[i].layout.strides, accumulate);
@@ -155,23 +160,31 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   // Every tile of a part adds up its share of rows of all partial sums.
   std::vector<TileValueRef> partial;
   for (uint32_t p = 0; p < plan.grid_k; ++p) {
-    partial.push_back(std::make_shared<TileValue>(TileValue{
-        .dtype = accumulate, .rows = output->rows, .columns = output->columns, .shards = {}, .constant = nullptr, .steps = {}}));
-    for (size_t i = p; i < work.size(); i += plan.grid_k) partial[p]->shards.push_back({work[i].rect, work[i].tile, sums[i]});
+    partial.push_back(std::make_shared<TileValue>(TileValue{.dtype = accumulate,
+                                                            .rows = output->rows,
+                                                            .columns = output->columns,
+                                                            .shards = {},
+                                                            .constant = nullptr,
+                                                            .steps = {}}));
+    for (size_t i = p; i < work.size(); i += plan.grid_k)
+      partial[p]->shards.push_back({work[i].rect, work[i].tile, sums[i]});
     kept_.push_back(partial[p]);
   }
   begin_superstep();
   for (const Shard& shard : output->shards) {
     const Shape extents{shard.rect.rows, shard.rect.columns};
-    KernelContract contract{.family = Family::pointwise, .extents = extents, .math = accumulate, .accumulate = accumulate};
+    KernelContract contract{
+        .family = Family::pointwise, .extents = extents, .math = accumulate, .accumulate = accumulate};
     std::vector<View> views;
     const auto add = [&](const Placed& place, DType dtype) {
       views.push_back(view(place, place.layout.offset, extents, place.layout.strides));
-      contract.operands.push_back({dtype, {access_of(extents[0], place.layout.strides[0]), access_of(extents[1], place.layout.strides[1])}});
+      contract.operands.push_back(
+          {dtype, {access_of(extents[0], place.layout.strides[0]), access_of(extents[1], place.layout.strides[1])}});
     };
     add(pull(partial[0], shard.rect, shard.tile), accumulate);
     for (const ValueId extra : operands.subspan(2))
-      add(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile), graph.type(extra).dtype);
+      add(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile),
+          graph.type(extra).dtype);
     for (uint32_t p = 1; p < plan.grid_k; ++p) add(pull(partial[p], shard.rect, shard.tile), accumulate);
     add(shard.place, graph.type(result).dtype);
     contract.expr = with_partials(epilogue, accumulate, extras, static_cast<int>(plan.grid_k) - 1);

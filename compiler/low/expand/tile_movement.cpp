@@ -30,7 +30,8 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
   const ValueId operand = graph.operands(op)[0], result = graph.result(op);
   const Shape& shape = graph.type(result).shape;
   const TileValueRef source = region.values[operand];
-  if (source->constant && source->shards.empty()) shard_constant(*source, {{{0, 0, source->rows, source->columns}, TileId(0)}});
+  if (source->constant && source->shards.empty())
+    shard_constant(*source, {{{0, 0, source->rows, source->columns}, TileId(0)}});
   const Layout layout = over_operand(graph, op);
   const int rank = shape.rank();
   const int64_t step = rank == 0 ? 0 : layout.strides[rank - 1];
@@ -57,10 +58,13 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
           ++length;
         const Layout& there = from->place.layout;
         const int64_t source_stride = row_step * there.strides[0] + column_step * there.strides[1];
-        const View source_view = view(from->place, there.offset + (row - from->rect.row) * there.strides[0] + (column - from->rect.column) * there.strides[1],
-                                      {1, length}, {0, source_stride});
+        const View source_view = view(
+            from->place,
+            there.offset + (row - from->rect.row) * there.strides[0] + (column - from->rect.column) * there.strides[1],
+            {1, length}, {0, source_stride});
         const Layout& here = shard.place.layout;
-        const View target = view(shard.place, here.offset + i * here.strides[0] + j * here.strides[1], {1, length}, {0, here.strides[1]});
+        const View target = view(shard.place, here.offset + i * here.strides[0] + j * here.strides[1], {1, length},
+                                 {0, here.strides[1]});
         transfer(source_view, from->tile, target, shard.tile, source->dtype);
         j += length;
       }

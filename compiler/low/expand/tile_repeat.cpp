@@ -12,8 +12,12 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
   const std::span<const ValueId> operands = graph.operands(op);
   const auto new_value = [&](const Type& type) {
     const MatrixShape matrix = matrix_shape(type.shape);
-    auto value = std::make_shared<TileValue>(
-        TileValue{.dtype = type.dtype, .rows = matrix.rows, .columns = matrix.columns, .shards = {}, .constant = nullptr, .steps = {}});
+    auto value = std::make_shared<TileValue>(TileValue{.dtype = type.dtype,
+                                                       .rows = matrix.rows,
+                                                       .columns = matrix.columns,
+                                                       .shards = {},
+                                                       .constant = nullptr,
+                                                       .steps = {}});
     kept_.push_back(value);
     return value;
   };
@@ -30,7 +34,8 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
   const auto with_term = [&](const Shard& shard, int64_t period, int64_t stride, int64_t offset) {
     Shard result = shard;
     result.place.layout.offset += offset;
-    if (period > 1) result.place.terms.push_back({.level = region.level, .period = static_cast<uint32_t>(period), .stride = stride});
+    if (period > 1)
+      result.place.terms.push_back({.level = region.level, .period = static_cast<uint32_t>(period), .stride = stride});
     return result;
   };
 
@@ -71,7 +76,8 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
     }
     // A computed value: each tile takes its share of every iteration's rows beforehand.
     const auto parts = static_cast<uint32_t>(std::clamp<int64_t>(slice->rows, 1, machine_.tiles));
-    const Places shares = new_places(type.dtype, split_parts({slice->rows, slice->columns}, {.axis = 0, .parts = parts}), repeat.count);
+    const Places shares =
+        new_places(type.dtype, split_parts({slice->rows, slice->columns}, {.axis = 0, .parts = parts}), repeat.count);
     begin_superstep();
     for (const Shard& share : shares) {
       const int64_t elements = share.rect.rows * share.rect.columns;

@@ -36,9 +36,10 @@ View TileExpander::view(const Placed& place, int64_t offset, const Shape& extent
 }
 
 Placed TileExpander::new_local(DType dtype, int64_t rows, int64_t columns, TileId tile) {
-  const TensorType type{.dtype = dtype, .extents = {rows, columns}, .padded = {rows, columns}, .order = {0, 1}, .padding = {}};
-  const AllocationId id =
-      builder_.allocation({.type = builder_.type(type), .home = tile, .role = Role::intermediate, .binding = 0, .alias = {}});
+  const TensorType type{
+      .dtype = dtype, .extents = {rows, columns}, .padded = {rows, columns}, .order = {0, 1}, .padding = {}};
+  const AllocationId id = builder_.allocation(
+      {.type = builder_.type(type), .home = tile, .role = Role::intermediate, .binding = 0, .alias = {}});
   return {.allocation = id, .layout = row_major({rows, columns}), .terms = {}};
 }
 
@@ -67,7 +68,9 @@ Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, Til
     const auto row_bytes = static_cast<size_t>(rect.columns) * size;
     for (int64_t step = 0; step < steps; ++step)
       for (int64_t row = 0; row < rect.rows; ++row, to += row_bytes)
-        std::memcpy(to, from + static_cast<size_t>((step * value.rows + rect.row + row) * value.columns + rect.column) * size, row_bytes);
+        std::memcpy(
+            to, from + static_cast<size_t>((step * value.rows + rect.row + row) * value.columns + rect.column) * size,
+            row_bytes);
     slice = constant_slices_.emplace(key, builder_.constant(std::move(tensor))).first;
   }
   auto [place, inserted] = constant_places_.try_emplace({key, tile});
@@ -80,14 +83,16 @@ Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, Til
   int64_t stride = rect.rows * rect.columns;
   for (size_t i = value.steps.size(); i-- > 0;) {
     if (value.steps[i].count > 1)
-      result.terms.push_back({.level = value.steps[i].level, .period = static_cast<uint32_t>(value.steps[i].count), .stride = stride});
+      result.terms.push_back(
+          {.level = value.steps[i].level, .period = static_cast<uint32_t>(value.steps[i].count), .stride = stride});
     stride *= value.steps[i].count;
   }
   return result;
 }
 
 void TileExpander::shard_constant(TileValue& value, const std::vector<Part>& parts) {
-  for (const Part& part : parts) value.shards.push_back({part.rect, part.tile, constant_rect(value, part.rect, part.tile)});
+  for (const Part& part : parts)
+    value.shards.push_back({part.rect, part.tile, constant_rect(value, part.rect, part.tile)});
 }
 
 // A box of equal extents at both ends: a local copy, or (a part of) an exchange.
@@ -115,11 +120,14 @@ void TileExpander::move(const Shard& from, const Rect& rect, TileId tile, const 
   const Rect piece = intersection(from.rect, rect);
   const Layout& source = from.place.layout;
   const Layout& target = destination.layout;
-  const View source_view =
-      view(from.place, source.offset + (piece.row - from.rect.row) * source.strides[0] + (piece.column - from.rect.column) * source.strides[1],
-           {piece.rows, piece.columns}, source.strides);
-  const View target_view = view(destination, target.offset + (piece.row - rect.row) * target.strides[0] + (piece.column - rect.column) * target.strides[1],
-                                {piece.rows, piece.columns}, target.strides);
+  const View source_view = view(from.place,
+                                source.offset + (piece.row - from.rect.row) * source.strides[0] +
+                                    (piece.column - from.rect.column) * source.strides[1],
+                                {piece.rows, piece.columns}, source.strides);
+  const View target_view = view(
+      destination,
+      target.offset + (piece.row - rect.row) * target.strides[0] + (piece.column - rect.column) * target.strides[1],
+      {piece.rows, piece.columns}, target.strides);
   transfer(source_view, from.tile, target_view, tile, builder_.type_of(destination.allocation).dtype);
 }
 
@@ -136,7 +144,8 @@ void TileExpander::pull_into(const TileValueRef& value, const Rect& rect, TileId
 }
 
 Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId tile) {
-  if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= replicated_elements)) return constant_rect(*value, rect, tile);
+  if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= replicated_elements))
+    return constant_rect(*value, rect, tile);
   const PullKey key{value.get(), rect, tile};
   if (const auto found = pulled_.find(key); found != pulled_.end()) return found->second;
   Placed result;
@@ -144,7 +153,8 @@ Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId ti
   for (const Shard& shard : value->shards) {
     if (shard.tile != tile || !contains(shard.rect, rect)) continue;
     result = shard.place;
-    result.layout.offset += (rect.row - shard.rect.row) * result.layout.strides[0] + (rect.column - shard.rect.column) * result.layout.strides[1];
+    result.layout.offset += (rect.row - shard.rect.row) * result.layout.strides[0] +
+                            (rect.column - shard.rect.column) * result.layout.strides[1];
     direct = true;
     break;
   }
@@ -156,7 +166,8 @@ Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId ti
   return result;
 }
 
-Placed TileExpander::pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect, TileId tile) {
+Placed TileExpander::pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result,
+                                    const Rect& rect, TileId tile) {
   const MatrixShape full = matrix_shape(result);
   const bool all_columns = value->columns == full.columns;
   const int64_t column = all_columns ? rect.column : 0, columns = all_columns ? rect.columns : 1;

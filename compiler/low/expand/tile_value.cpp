@@ -15,7 +15,8 @@ Rect intersection(const Rect& a, const Rect& b) {
 
 MatrixShape matrix_shape(const Shape& shape) {
   MatrixShape matrix;
-  for (int axis = 0; axis < shape.rank(); ++axis) (axis + 1 == shape.rank() ? matrix.columns : matrix.rows) *= shape[axis];
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    (axis + 1 == shape.rank() ? matrix.columns : matrix.rows) *= shape[axis];
   return matrix;
 }
 
@@ -25,7 +26,8 @@ std::vector<Part> split_parts(const Shape& shape, const SplitPlan& plan) {
   std::vector<Part> parts;
   for (uint32_t part = 0; part < plan.parts; ++part) {
     const Range range = part_range(by_columns ? matrix.columns : matrix.rows, plan.parts, part);
-    const Rect rect = by_columns ? Rect{0, range.begin, matrix.rows, range.size()} : Rect{range.begin, 0, range.size(), matrix.columns};
+    const Rect rect = by_columns ? Rect{0, range.begin, matrix.rows, range.size()}
+                                 : Rect{range.begin, 0, range.size(), matrix.columns};
     if (!is_empty(rect)) parts.push_back({rect, TileId(part)});
   }
   return parts;
