@@ -59,7 +59,7 @@ class TileExpander {
   // The operand of a result's rectangle under broadcasting; strides over the rectangle's rows and columns.
   Placed pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect,
                         TileId tile);
-  void move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination, int64_t destination_offset);
+  void move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination);
   void transfer(const View& source, TileId source_tile, const View& destination, TileId tile, DType dtype);
 
   // --- allocations ---
@@ -68,9 +68,6 @@ class TileExpander {
   Placed constant_rect(const TileValue& value, const Rect& rect, TileId tile);
   void shard_constant(TileValue& value, const std::vector<Part>& parts);
   View view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides);
-  View view(const Placed& place, int64_t rows, int64_t columns) {
-    return view(place, place.layout.offset, {rows, columns}, place.layout.strides);
-  }
 
   struct PullKey {
     const TileValue* value;

@@ -2,6 +2,7 @@
 
 #include "compiler/low/expand/partial_sums.h"
 #include "compiler/low/expand/tile_expander.h"
+#include "compiler/search/tile_space.h"
 
 namespace low {
 namespace {
@@ -95,7 +96,8 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       }
     }
     bool large = false;
-    for (const Part& part : kept) large = large || part.rect.rows * part.rect.columns * plan.grid_m > 8192;
+    for (const Part& part : kept)
+      large = large || part.rect.rows * part.rect.columns * plan.grid_m > max_replicated_elements;
     if (large) shard_constant(*b_value, kept);
   }
 

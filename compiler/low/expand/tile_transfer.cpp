@@ -4,14 +4,9 @@
 #include <cstring>
 
 #include "compiler/low/expand/tile_expander.h"
+#include "compiler/search/tile_space.h"
 
 namespace low {
-namespace {
-
-// Larger rectangles of constants are kept in shards and exchanged; smaller ones are cheaper to replicate.
-constexpr int64_t replicated_elements = 8192;
-
-}  // namespace
 
 void TileExpander::begin_superstep() {
   builder_.begin_superstep();
@@ -116,7 +111,7 @@ void TileExpander::transfer(const View& source, TileId source_tile, const View& 
 }
 
 // The part of `rect` that the shard has, to its place within `destination` (over rect).
-void TileExpander::move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination, int64_t) {
+void TileExpander::move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination) {
   const Rect piece = intersection(from.rect, rect);
   const Layout& source = from.place.layout;
   const Layout& target = destination.layout;
@@ -136,15 +131,15 @@ void TileExpander::pull_into(const TileValueRef& value, const Rect& rect, TileId
   if (value->constant && value->shards.empty()) {
     // To host memory a constant goes by way of a tile.
     const TileId holder = tile.valid() ? tile : TileId(0);
-    move({rect, holder, constant_rect(*value, rect, holder)}, rect, tile, destination, 0);
+    move({rect, holder, constant_rect(*value, rect, holder)}, rect, tile, destination);
     return;
   }
   for (const Shard& shard : value->shards)
-    if (!is_empty(intersection(shard.rect, rect))) move(shard, rect, tile, destination, 0);
+    if (!is_empty(intersection(shard.rect, rect))) move(shard, rect, tile, destination);
 }
 
 Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId tile) {
-  if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= replicated_elements))
+  if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= max_replicated_elements))
     return constant_rect(*value, rect, tile);
   const PullKey key{value.get(), rect, tile};
   if (const auto found = pulled_.find(key); found != pulled_.end()) return found->second;
