@@ -140,6 +140,29 @@ struct Rowwise {
   std::optional<Expr> epilogue = std::nullopt;
   bool operator==(const Rowwise&) const = default;
 };
+// (q, k, v[, mask], extras…) -> (value): scaled dot-product attention with packed heads.
+//   q: [batch, m, q_heads * d], k: [kv_batch, n, kv_heads * d], v: [kv_batch, n, kv_heads * dv]; result [batch, m, q_heads * dv].
+// kv_batch divides batch and kv_heads divides q_heads: batch b reads batch b / (batch / kv_batch) of k and v, head h their head
+// h / (q_heads / kv_heads) (grouped queries). Tensors [b, heads, m, d] are the case batch = b * heads of one packed head each.
+//   score[i, j] = (sum over d of q[i] k[j]) * scale; with softcap > 0: softcap * tanh(score / softcap); + mask[i, j]
+//   result[i]   = sum over j of softmax over j (score[i])[j] * v[j], then the epilogue
+// `mask` is bool (true: j takes part) or a float that is added; its shape [mb, mh, m, n] broadcasts to
+// [batch * q_heads / mask_heads, mask_heads, m, n], whose leading two axes count the heads in the order (batch, head); mask_heads
+// divides batch * q_heads. `diagonal`: j takes part in row i only if j <= i + diagonal (causal attention; a past of p keys shifts it by p).
+// A row in which nothing takes part gives NaN, as softmax does for -infinities alone, unless `empty_is_zero`, which gives 0.
+// Computed in f32 (f64 for f64 operands). q, k, v: floats (FP8 included) of dtypes that may differ. The epilogue maps (normalized
+// element, extras…) to the result's element as in Rowwise; extras broadcast to the result's shape; without one, it is converted.
+// d, dv, n and the numbers of heads are at least 1.
+struct Attention {
+  int64_t q_heads = 1, kv_heads = 1, mask_heads = 1;
+  bool masked = false;
+  double scale = 1;
+  double softcap = 0;
+  std::optional<int64_t> diagonal = std::nullopt;
+  bool empty_is_zero = false;
+  std::optional<Expr> epilogue = std::nullopt;
+  bool operator==(const Attention&) const = default;
+};
 // (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D scale runs
 // along; nothing for a scalar scale. The zero point has the result's dtype (quantize) or the operand's (dequantize).
 struct Quantize {
@@ -173,7 +196,7 @@ struct Repeat {
 };
 
 using Attributes = std::variant<Input, Constant, Output, Pointwise, Matmul, Reshape, Transpose, Slice, Expand, Quantize,
-                                Dequantize, Cast, Repeat, Concat, Pad, Gather, Reduce, Cumulative, Rowwise>;
+                                Dequantize, Cast, Repeat, Concat, Pad, Gather, Reduce, Cumulative, Rowwise, Attention>;
 
 struct Op {
   Attributes attributes;
@@ -247,6 +270,7 @@ class GraphBuilder {
   ValueId reduce(Reduce attributes, std::span<const ValueId> operands, DType result, std::string name = "");
   ValueId cumulative(Cumulative attributes, ValueId value, std::string name = "");
   ValueId rowwise(Rowwise attributes, std::span<const ValueId> operands, DType result, std::string name = "");
+  ValueId attention(Attention attributes, std::span<const ValueId> operands, DType result, std::string name = "");
 
   const Type& type(ValueId value) const { return graph_.type(value); }
   const Graph& peek() const { return graph_; }  // what was added so far, unverified

@@ -98,6 +98,13 @@ enum class Family : uint8_t {
   // end, others are clamped. An axis along which data does not vary (broadcast) has extent 1 in data's view, which is the
   // box of all that may be read.
   gather,
+  // One head of attention for m rows of q and a panel of n keys, with the softmax taken as the keys come by (flash attention):
+  //   score[i, j] = (sum over d of q[i, d] k[j, d]) * scale, softcap, mask as in Attention, -infinity where j > i + diagonal
+  //   m'[i] = max(m[i], max over j of score[i, j]); p[i, j] = exp(score[i, j] - m'[i])
+  //   l'[i] = l[i] * exp(m[i] - m'[i]) + sum over j of p[i, j]; o'[i, c] = o[i, c] * exp(m[i] - m'[i]) + sum over j of p[i, j] v[j, c]
+  // with m = -infinity, l = 0, o = 0 at first. A state holds (o, m, l) of a row as f32 [m, dv + 2]: o in columns [0, dv), then m, then l.
+  // The last panel's result[i, c] = epilogue(o'[i, c] / l'[i], extras…[i, c]). See Attention for rows in which nothing takes part.
+  attention,
 };
 
 // How an operand's storage runs along an axis of the kernel's iteration space.
@@ -136,6 +143,15 @@ struct KernelContract {
   bool exclusive = false;   // cumulative
   bool reverse = false;     // cumulative
   std::optional<Expr> map;  // reduce: applied to each element; gives `accumulate`. Without one, elements are converted
+  // attention: extents are (m, n, d, dv); math is what products are computed from, accumulate f32 or f64 (of the state, too). operands: q [m, d],
+  // k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then [1] i32, the diagonal, if `causal`, then the state [m, dv + 2] that an earlier
+  // panel left if `continues`, then, in a last panel, extras [m, dv], and the result: [m, dv], or the state [m, dv + 2] if `partial`.
+  struct AttentionKind {
+    bool masked = false, causal = false, continues = false, partial = false, empty_is_zero = false;
+    double scale = 1, softcap = 0;
+    bool operator==(const AttentionKind&) const = default;
+  };
+  AttentionKind attention;
   bool operator==(const KernelContract&) const = default;
 };
 // Extents of operand `index` of a contract: what its views have. The contract's rank and `inner` are right.
