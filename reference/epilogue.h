@@ -1,4 +1,4 @@
-// The last step of matmul, reduce and rowwise: from an accumulator to the result's element.
+// The last step of matmul, reduce, rowwise and attention: from an accumulator to the result's element.
 #pragma once
 
 #include <optional>

@@ -36,6 +36,8 @@ Tensor reduce(const Reduce& attributes, Operands operands, const Type& result, T
 Tensor cumulative(const Cumulative& attributes, const Tensor& operand);
 // rowwise.cpp
 Tensor rowwise(const Rowwise& attributes, Operands operands, const Type& result);
+// attention.cpp
+Tensor attention(const Attention& attributes, Operands operands, const Type& result, ThreadPool* pool);
 
 // Element `index` of axis 0, and the reverse: `part` becomes element `index` of `whole`.
 Tensor take(const Tensor& operand, int64_t index);

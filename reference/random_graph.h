@@ -13,6 +13,7 @@ struct RandomGraphOptions {
   int operations = 8;
   bool narrow_floats = false;  // casts and quantizations to f16, bf16 and FP8
   bool repeats = true;
+  bool attention = false;
 };
 
 struct RandomGraph {

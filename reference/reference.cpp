@@ -66,6 +66,9 @@ class Interpreter {
   std::vector<Handle> operator()(const Rowwise& attributes) const {
     return one(rowwise(attributes, operands_, type(0)));
   }
+  std::vector<Handle> operator()(const Attention& attributes) const {
+    return one(attention(attributes, operands_, type(0), pool_));
+  }
 
   std::vector<Handle> operator()(const Repeat& repeat) const {
     std::vector<Handle> values(operands_.begin(), operands_.begin() + repeat.carried);

@@ -6,6 +6,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/device/rows.h"
 #include "compiler/codegen/targets.h"
+#include "compiler/low/verify_contract.h"
 
 namespace low {
 namespace {
@@ -119,12 +120,26 @@ std::string check_groups(const KernelContract& contract) {
   return check_expr(contract);
 }
 
+// Elements of a row of q, k and v: rows of a key block are kept in scratch.
+constexpr int64_t max_head_size = 1 << 16;
+
+std::string check_attention(const KernelContract& contract) {
+  if (std::string problem = contract_problem(contract); !problem.empty()) return "a contract in which " + problem;
+  for (const int axis : {2, 3}) {
+    if (contract.extents[axis] > max_head_size)
+      return fmt::format("a head size of {}, above {}", contract.extents[axis], max_head_size);
+  }
+  return check_operand(contract.operands.back(), operand_extents(contract, contract.operands.size() - 1), true);
+}
+
 std::string check_contract(const KernelContract& contract) {
   switch (contract.family) {
     case Family::gemm:
       return check_gemm(contract);
     case Family::pointwise:
       return check_pointwise(contract);
+    case Family::attention:
+      return check_attention(contract);
     default:
       return check_groups(contract);
   }
@@ -135,6 +150,13 @@ uint64_t contract_scratch_bytes(const KernelContract& contract, const CodegenTar
   if (contract.family == Family::gemm && contract.accumulate == DType::f32) {
     const device::GemmBlocks blocks =
         device::gemm_blocks(target.tiling, contract.extents[0], contract.extents[1], contract.extents[2]);
+    return static_cast<uint64_t>(blocks.end) * sizeof(float);
+  }
+  if (contract.family == Family::attention) {
+    const Shape& extents = contract.extents;
+    if (contract.accumulate == DType::f64) return static_cast<uint64_t>(extents[3]) * sizeof(double);
+    const device::AttentionBlocks blocks = device::attention_blocks(target.tiling, extents[0], extents[1], extents[2],
+                                                                    extents[3], contract.attention.masked);
     return static_cast<uint64_t>(blocks.end) * sizeof(float);
   }
   if (contract.family == Family::rowwise) {

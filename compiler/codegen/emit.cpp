@@ -156,6 +156,40 @@ std::string emit_gather(const KernelContract& contract) {
                                    operand_type(contract.operands[2]));
 }
 
+// A type for an operand that there is not, too.
+std::string optional_operand_type(const KernelContract& contract, size_t index) {
+  return index > 0 ? operand_type(contract.operands[index]) : "OperandOf<f32, Access::strided, Access::strided>";
+}
+
+std::string emit_attention(const KernelContract& contract) {
+  const std::span<const OperandContract> operands = contract.operands;
+  const KernelContract::AttentionKind& kind = contract.attention;
+  const AttentionOperands known = attention_operands(contract);
+  const std::span<const OperandContract> extras = operands.subspan(known.extras, operands.size() - known.extras - 1);
+  std::string text = fmt::format(
+      "  static constexpr i64 m = {}, n = {}, d = {}, dv = {};\n"
+      "  using Math = {};\n"
+      "  using Accumulate = {};\n"
+      "  using Q = {};\n"
+      "  using K = {};\n"
+      "  using V = {};\n"
+      "  using Mask = {};\n"
+      "  using State = {};\n"
+      "  using Extras = {};\n"
+      "  using Result = {};\n"
+      "  static constexpr int mask = {}, diagonal = {}, state = {}, extras = {};\n"
+      "  static constexpr bool bool_mask = {}, partial = {}, empty_is_zero = {};\n"
+      "  static constexpr f64 scale = {:a}, softcap = {:a};\n",
+      contract.extents[0], contract.extents[1], contract.extents[2], contract.extents[3], value_type(contract.math),
+      value_type(contract.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
+      optional_operand_type(contract, known.mask), optional_operand_type(contract, known.state), operand_list(extras),
+      operand_type(operands.back()), known.mask, known.diagonal, known.state, known.extras,
+      known.mask > 0 && operands[known.mask].dtype == DType::boolean, kind.partial, kind.empty_is_zero, kind.scale,
+      kind.softcap);
+  if (!kind.partial) text += emit_body(contract, extras, &contract.accumulate);
+  return text;
+}
+
 std::string emit_contract(const KernelContract& contract) {
   switch (contract.family) {
     case Family::gemm:
@@ -168,6 +202,8 @@ std::string emit_contract(const KernelContract& contract) {
       return emit_rowwise(contract);
     case Family::cumulative:
       return emit_cumulative(contract);
+    case Family::attention:
+      return emit_attention(contract);
     case Family::gather:
       break;
   }

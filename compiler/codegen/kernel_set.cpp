@@ -63,6 +63,8 @@ std::string_view family_function(Family family) {
       return "rowwise";
     case Family::cumulative:
       return "cumulative";
+    case Family::attention:
+      return "attention";
     case Family::gather:
       break;
   }

@@ -138,9 +138,7 @@ class ProgramBuilder {
             {.kind = ControlStep::Kind::superstep, .superstep = step.index, .level = 0, .count = 0});
         for (const Command& command : graph_.commands(graph_.supersteps()[step.index])) {
           if (command.kind != Command::Kind::run) continue;
-          const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
-          if (contract.family == Family::gemm)
-            program_.flop += 2 * executions * static_cast<double>(contract.extents.elements());
+          program_.flop += executions * matrix_flop(graph_.contract(graph_.runs()[command.index]));
         }
       } else {
         const RepeatStep& repeat = graph_.repeats()[step.index];

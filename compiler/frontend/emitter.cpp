@@ -228,6 +228,13 @@ Result<ModelValue> Emitter::rowwise(const Rowwise& attributes, std::span<const M
   return emit(attributes, operands, Type{to, operands[0].shape()}, true);
 }
 
+Result<ModelValue> Emitter::attention(const Attention& attributes, std::span<const ModelValue> operands, DType to) {
+  const std::optional<Shape> shape =
+      attention_shape(attributes, operands[0].shape(), operands[1].shape(), operands[2].shape());
+  LOW_CHECK(shape.has_value());
+  return emit(attributes, operands, Type{to, *shape}, false);
+}
+
 Result<Tensor> Emitter::new_constant(const Type& type) {
   LOW_TRY_VOID(check_size(type));
   if (!may_make(type)) {

@@ -62,6 +62,7 @@ class Emitter {
   Result<ModelValue> reduce(const Reduce& attributes, std::span<const ModelValue> operands, DType to);
   Result<ModelValue> cumulative(const Cumulative& attributes, const ModelValue& value);
   Result<ModelValue> rowwise(const Rowwise& attributes, std::span<const ModelValue> operands, DType to);
+  Result<ModelValue> attention(const Attention& attributes, std::span<const ModelValue> operands, DType to);
   // A zeroed constant that a small model may ask for: ErrorKind::unsupported beyond the budget.
   Result<Tensor> new_constant(const Type& type);
   // 0, 1, … count - 1 as i64, with `trailing` axes of extent 1 behind.

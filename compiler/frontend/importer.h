@@ -171,7 +171,9 @@ Handled import_instance_normalization(Node& node);
 Handled import_batch_normalization(Node& node);
 Handled import_mean_variance_normalization(Node& node);
 Handled import_lp_normalization(Node& node);
-Handled import_concat(Node& node);  // slicing.cpp
+Handled import_attention(Node& node);         // attention.cpp
+Handled import_rotary_embedding(Node& node);  // rotary_embedding.cpp
+Handled import_concat(Node& node);            // slicing.cpp
 Handled import_slice_attributes(Node& node);
 Handled import_slice(Node& node);
 Handled import_split(Node& node);

@@ -185,6 +185,8 @@ Result<std::vector<Tensor>> fold(const Graph& graph, const Op& op, std::span<con
     out = fold_cumulative(*cumulative, operands, result);
   } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
     out = fold_rowwise(*rowwise, operands, result);
+  } else if (const auto* attention = std::get_if<Attention>(&op.attributes)) {
+    out = fold_attention(*attention, operands, result);
   }
   std::vector<Tensor> results;
   results.push_back(std::move(out));

@@ -20,9 +20,9 @@ bool Repeat::operator==(const Repeat& other) const {
 std::string_view kind_name(const Attributes& attributes) {
   // In the order of the variant's alternatives.
   static constexpr std::array<std::string_view, std::variant_size_v<Attributes>> names = {
-      "input", "constant", "output",   "pointwise",  "matmul", "reshape", "transpose",
-      "slice", "expand",   "quantize", "dequantize", "cast",   "repeat",  "concat",
-      "pad",   "gather",   "reduce",   "cumulative", "rowwise"};
+      "input", "constant", "output",   "pointwise",  "matmul",  "reshape",  "transpose",
+      "slice", "expand",   "quantize", "dequantize", "cast",    "repeat",   "concat",
+      "pad",   "gather",   "reduce",   "cumulative", "rowwise", "attention"};
   return names[attributes.index()];
 }
 
@@ -217,6 +217,15 @@ ValueId GraphBuilder::rowwise(Rowwise attributes, std::span<const ValueId> opera
   LOW_CHECK(!operands.empty());
   const Shape shape = type(operands[0]).shape;
   return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
+}
+
+ValueId GraphBuilder::attention(Attention attributes, std::span<const ValueId> operands, DType result,
+                                std::string name) {
+  LOW_CHECK(operands.size() >= 3);
+  const std::optional<Shape> shape =
+      attention_shape(attributes, type(operands[0]).shape, type(operands[1]).shape, type(operands[2]).shape);
+  LOW_CHECK(shape.has_value());
+  return add_one(*this, std::move(attributes), operands, {result, *shape}, std::move(name));
 }
 
 Result<Graph> GraphBuilder::finish() && {

@@ -188,6 +188,11 @@ class AttributeReader {
     if (!value || *value < 0 || *value > maximum) line_.wrong(fmt::format("bad attribute {}", key));
     return value && *value >= 0 && *value <= maximum ? *value : 0;
   }
+  int64_t signed_integer(std::string_view key) {
+    const std::optional<int64_t> value = parse_integer(word(key));
+    if (!value) line_.wrong(fmt::format("bad attribute {}", key));
+    return value.value_or(0);
+  }
   DType dtype(std::string_view key) {
     const std::optional<DType> dtype = parse_dtype(word(key));
     if (!dtype) line_.wrong(fmt::format("bad attribute {}", key));
@@ -383,6 +388,8 @@ class Parser {
       out = reduce(reader);
     } else if (kind == "rowwise") {
       out = rowwise(reader);
+    } else if (kind == "attention") {
+      out = attention(reader);
     } else if (kind == "repeat") {
       LOW_TRY(out, repeat(reader, line, depth));
     } else {
@@ -412,6 +419,21 @@ class Parser {
     if (reader.has("epsilon")) rowwise.epsilon = reader.number("epsilon");
     if (reader.has("epilogue")) rowwise.epilogue = reader.expr("epilogue");
     return rowwise;
+  }
+
+  // A mask is there when the text says how many heads it has.
+  static Attributes attention(AttributeReader& reader) {
+    Attention attention;
+    attention.q_heads = reader.integer("q_heads", INT64_MAX);
+    attention.kv_heads = reader.integer("kv_heads", INT64_MAX);
+    attention.masked = reader.has("mask_heads");
+    if (attention.masked) attention.mask_heads = reader.integer("mask_heads", INT64_MAX);
+    attention.scale = reader.number("scale");
+    if (reader.has("softcap")) attention.softcap = reader.number("softcap");
+    if (reader.has("diagonal")) attention.diagonal = reader.signed_integer("diagonal");
+    attention.empty_is_zero = reader.flag("empty_is_zero");
+    if (reader.has("epilogue")) attention.epilogue = reader.expr("epilogue");
+    return attention;
   }
 
   static Attributes matmul(AttributeReader& reader) {

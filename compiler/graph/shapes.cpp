@@ -74,4 +74,23 @@ bool are_axes(const Shape& axes, int rank) {
   return true;
 }
 
+std::optional<Shape> attention_shape(const Attention& attention, const Shape& q, const Shape& k, const Shape& v) {
+  if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3) return std::nullopt;
+  const int64_t q_heads = attention.q_heads;
+  const int64_t kv_heads = attention.kv_heads;
+  if (q_heads < 1 || kv_heads < 1 || q_heads % kv_heads != 0) return std::nullopt;
+  if (q[2] % q_heads != 0 || k[2] % kv_heads != 0 || v[2] % kv_heads != 0) return std::nullopt;
+  // d, dv and the number of keys.
+  if (q[2] == 0 || v[2] == 0 || k[1] == 0 || q[2] / q_heads != k[2] / kv_heads) return std::nullopt;
+  if (k[0] != v[0] || k[1] != v[1]) return std::nullopt;
+  if (q[0] != k[0] && (k[0] == 0 || q[0] == 0 || q[0] % k[0] != 0)) return std::nullopt;
+  int64_t width = 0;
+  if (__builtin_mul_overflow(v[2] / kv_heads, q_heads, &width)) return std::nullopt;
+  return Shape{q[0], q[1], width};
+}
+
+DType attention_type(DType q, DType k, DType v) {
+  return q == DType::f64 || k == DType::f64 || v == DType::f64 ? DType::f64 : DType::f32;
+}
+
 }  // namespace low

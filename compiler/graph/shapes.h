@@ -17,4 +17,9 @@ Shape reduced_shape(const Shape& shape, const Shape& axes);
 // Whether `axes` are ascending, without repetition, and axes of something of this rank.
 bool are_axes(const Shape& axes, int rank);
 
+// [batch, m, q_heads * dv]. Nothing when the heads do not divide the operands, or the operands do not fit each other.
+std::optional<Shape> attention_shape(const Attention& attention, const Shape& q, const Shape& k, const Shape& v);
+// What scores, softmax and sums are computed in.
+DType attention_type(DType q, DType k, DType v);
+
 }  // namespace low

@@ -88,6 +88,17 @@ std::string rowwise_text(const Rowwise& a) {
   return out;
 }
 
+std::string attention_text(const Attention& a) {
+  std::string out = fmt::format("q_heads={} kv_heads={}", a.q_heads, a.kv_heads);
+  if (a.masked) out += fmt::format(" mask_heads={}", a.mask_heads);
+  out += " scale=" + double_to_string(a.scale);
+  if (a.softcap != 0) out += " softcap=" + double_to_string(a.softcap);
+  if (a.diagonal) out += fmt::format(" diagonal={}", *a.diagonal);
+  if (a.empty_is_zero) out += " empty_is_zero";
+  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
+  return out;
+}
+
 std::string gather_text(const Gather& a) {
   const std::string_view mode = gather_modes[static_cast<size_t>(a.mode)];
   if (a.mode == Gather::Mode::nd) return fmt::format("mode={} batch_axes={}", mode, a.batch_axes);
@@ -120,6 +131,7 @@ std::string attributes_text(const Attributes& attributes) {
             return fmt::format("axis={}{}{}", a.axis, a.exclusive ? " exclusive" : "", a.reverse ? " reverse" : "");
           },
           [](const Rowwise& a) { return rowwise_text(a); },
+          [](const Attention& a) { return attention_text(a); },
           [](const auto&) { return std::string(); },
       },
       attributes);

@@ -91,6 +91,7 @@ class Verifier {
                           [&](const Reduce& a) { return reduce(a); },
                           [&](const Cumulative& a) { return cumulative(a); },
                           [&](const Rowwise& a) { return rowwise(a); },
+                          [&](const Attention& a) { return attention(a); },
                       },
                       op.attributes);
   }
@@ -352,6 +353,41 @@ class Verifier {
     if (std::string error = expect({result().dtype, operand(0).shape}); !error.empty()) return error;
     if (!a.epilogue && !is_float(result().dtype)) return "to " + to_string(result());
     return epilogue(a.epilogue, operand(0).dtype == DType::f64 ? DType::f64 : DType::f32, 1);
+  }
+
+  std::string attention(const Attention& a) const {
+    const size_t fixed = a.masked ? 4 : 3;
+    if (std::string error = counts(fixed, a.epilogue ? UINT16_MAX : fixed, 1); !error.empty()) return error;
+    for (size_t i = 0; i < 3; ++i) {
+      if (!is_float(operand(i).dtype)) return "of " + to_string(operand(i));
+    }
+    const std::optional<Shape> shape = attention_shape(a, operand(0).shape, operand(1).shape, operand(2).shape);
+    if (!shape) {
+      return fmt::format("q {}, k {} and v {} do not fit {} and {} heads", to_string(operand(0)), to_string(operand(1)),
+                         to_string(operand(2)), a.q_heads, a.kv_heads);
+    }
+    // Also refuses NaN.
+    if (!std::isfinite(a.scale)) return fmt::format("scale {}", a.scale);
+    if (!std::isfinite(a.softcap) || a.softcap < 0) return fmt::format("softcap {}", a.softcap);
+    if (std::string error = expect({result().dtype, *shape}); !error.empty()) return error;
+    if (std::string error = mask(a); !error.empty()) return error;
+    if (!a.epilogue && !is_float(result().dtype)) return "to " + to_string(result());
+    return epilogue(a.epilogue, attention_type(operand(0).dtype, operand(1).dtype, operand(2).dtype), fixed);
+  }
+
+  std::string mask(const Attention& a) const {
+    if (!a.masked) return a.mask_heads == 1 ? "" : fmt::format("{} heads of no mask", a.mask_heads);
+    const Type& type = operand(3);
+    if (type.dtype != DType::boolean && !is_float(type.dtype)) return "masked by " + to_string(type);
+    int64_t heads = 0;
+    if (__builtin_mul_overflow(operand(0).shape[0], a.q_heads, &heads)) return "too many heads";
+    if (a.mask_heads < 1 || heads % a.mask_heads != 0) {
+      return fmt::format("a mask of {} heads for {}", a.mask_heads, heads);
+    }
+    const Shape full{heads / a.mask_heads, a.mask_heads, operand(0).shape[1], operand(1).shape[1]};
+    bool fits = type.shape.rank() == 4;
+    for (int i = 0; fits && i < 4; ++i) fits = type.shape[i] == 1 || type.shape[i] == full[i];
+    return fits ? "" : fmt::format("a mask {} for {}", to_string(type), to_string(full));
   }
 
   // Scale and zero point (of dtype `storage`) of a quantization of `shape`.

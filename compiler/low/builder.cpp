@@ -74,6 +74,12 @@ size_t InternHash::operator()(const KernelContract& value) const {
   mixer.add(static_cast<uint64_t>(value.inner)).add(uint64_t{value.kind}).add(std::bit_cast<uint64_t>(value.epsilon));
   mixer.add((value.last ? uint64_t{1} : 0) | (value.exclusive ? 2U : 0U) | (value.reverse ? 4U : 0U));
   if (value.map) mixer.add(*value.map);
+  if (value.family == Family::attention) {
+    const KernelContract::AttentionKind& kind = value.attention;
+    mixer.add(std::bit_cast<uint64_t>(kind.scale)).add(std::bit_cast<uint64_t>(kind.softcap));
+    mixer.add((kind.masked ? uint64_t{1} : 0) | (kind.causal ? 2U : 0U) | (kind.continues ? 4U : 0U) |
+              (kind.partial ? 8U : 0U) | (kind.empty_is_zero ? 16U : 0U));
+  }
   return mixer.add(value.expr).result();
 }
 

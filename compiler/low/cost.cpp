@@ -37,6 +37,7 @@ int64_t element_work(const KernelContract& contract) {
   switch (contract.family) {
     case Family::gemm:
     case Family::pointwise:
+    case Family::attention:
       break;
     case Family::reduce:
       return reduce_work(static_cast<Reduce::Kind>(contract.kind), contract.map);
@@ -67,6 +68,20 @@ KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelR
     work.a = contract.operands[0].dtype;
     work.b = contract.operands[1].dtype;
     work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
+    return work;
+  }
+  if (contract.family == Family::attention) {
+    const KernelContract::AttentionKind& kind = contract.attention;
+    work.kind = KernelWork::Kind::attention;
+    work.m = contract.extents[0];
+    work.n = contract.extents[1];
+    work.k = contract.extents[2];
+    work.v = contract.extents[3];
+    work.block_m = machine.packed_gemm ? machine.vector_lanes : machine.block_m_step;
+    work.block_n = machine.packed_gemm ? 1 : machine.block_n_step;
+    work.a = work.b = contract.math;
+    work.score_nodes = score_work(kind.masked, kind.causal, kind.softcap > 0);
+    for (size_t i = 0; i < 3; ++i) work.strided = work.strided || strided_both_ways(contract.operands[i]);
     return work;
   }
   work.kind = KernelWork::Kind::pointwise;
@@ -218,9 +233,7 @@ class Accountant {
         const KernelRun& run = graph_.runs()[command.index];
         kernel = work_of(graph_, machine_, run);
         for (const View& operand : graph_.operands(run)) distinct.add(operand);
-        if (kernel.kind == KernelWork::Kind::gemm)
-          report_.flop +=
-              2 * static_cast<double>(graph_.contract(run).extents.elements()) * static_cast<double>(executions);
+        report_.flop += matrix_flop(graph_.contract(run)) * static_cast<double>(executions);
       } else {
         const LocalCopy& copy = graph_.copies()[command.index];
         kernel = work_of(graph_, copy);

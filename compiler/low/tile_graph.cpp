@@ -111,6 +111,17 @@ Shape operand_extents(const KernelContract& contract, size_t index) {
       for (const int64_t extent : inner_extents(contract)) extents.append(extent);
       return extents;
     }
+    case Family::attention: {
+      const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
+      const AttentionOperands known = attention_operands(contract);
+      if (index == 0) return Shape{m, d};
+      if (index == 1) return Shape{n, d};
+      if (index == 2) return Shape{n, dv};
+      if (index == known.mask) return Shape{m, n};
+      if (index == known.diagonal) return Shape{1};
+      const bool state = index == known.state || (result && contract.attention.partial);
+      return Shape{m, state ? dv + 2 : dv};
+    }
     case Family::pointwise:
     case Family::rowwise:
     case Family::cumulative:
@@ -133,9 +144,26 @@ ExprOperands expr_operands(const KernelContract& contract) {
     case Family::reduce:
     case Family::rowwise:
       return {1, 1};
+    case Family::attention:
+      return {1, attention_operands(contract).extras};
     default:
       return {0, 0};
   }
+}
+
+AttentionOperands attention_operands(const KernelContract& contract) {
+  AttentionOperands found;
+  if (contract.attention.masked) found.mask = found.extras++;
+  if (contract.attention.causal) found.diagonal = found.extras++;
+  if (contract.attention.continues) found.state = found.extras++;
+  return found;
+}
+
+double matrix_flop(const KernelContract& contract) {
+  const auto extent = [&](int axis) { return static_cast<double>(contract.extents[axis]); };
+  if (contract.family == Family::gemm) return 2 * extent(0) * extent(1) * extent(2);
+  if (contract.family == Family::attention) return 2 * extent(0) * extent(1) * (extent(2) + extent(3));
+  return 0;
 }
 
 bool operator==(const TileGraph& a, const TileGraph& b) { return Comparison(a, b).equal(); }

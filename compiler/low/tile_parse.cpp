@@ -300,7 +300,7 @@ class Parser {
     line.expect("stage");
     contract.stage_k = line.take<int64_t>("a number", number<int64_t>);
     line.expect("operands");
-    while (line.good() && !line.at_end() && line.peek() != "expr" && line.peek() != "inner") {
+    while (line.good() && !line.at_end() && line.peek() != "expr" && line.peek() != "inner" && line.peek() != "scale") {
       const std::string_view word = line.word();
       const size_t colon = word.find(':');
       const std::optional<DType> dtype = parse_dtype(word.substr(0, colon));
@@ -334,6 +334,7 @@ class Parser {
   // What gemm and pointwise do not have.
   static void family_words(Line& line, KernelContract& contract) {
     if (contract.family == Family::gemm || contract.family == Family::pointwise) return;
+    if (contract.family == Family::attention) return attention_words(line, contract.attention);
     line.expect("inner");
     contract.inner = static_cast<int>(line.index("axis", max_rank + 1));
     if (contract.family == Family::reduce) {
@@ -346,6 +347,19 @@ class Parser {
     } else if (contract.family == Family::cumulative) {
       contract.exclusive = line.one_of<int>("'inclusive' or 'exclusive'", whole_names) == 1;
       contract.reverse = line.one_of<int>("'forward' or 'reverse'", direction_names) == 1;
+    }
+  }
+
+  static void attention_words(Line& line, KernelContract::AttentionKind& kind) {
+    line.expect("scale");
+    kind.scale = line.take<double>("a hexadecimal number", hexadecimal);
+    line.expect("softcap");
+    kind.softcap = line.take<double>("a hexadecimal number", hexadecimal);
+    bool* const flags[] = {&kind.masked, &kind.causal, &kind.continues, &kind.partial, &kind.empty_is_zero};
+    for (size_t i = 0; i < std::size(flags); ++i) {
+      if (line.peek() != attention_names[i]) continue;
+      *flags[i] = true;
+      line.word();
     }
   }
 

@@ -9,6 +9,8 @@
 //   contract 2 rowwise extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 softmax epsilon 1.5p-20 expr …
 //   contract 3 cumulative extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 inclusive forward expr none
 //   contract 4 gather extents [5,7,9] math f32 accumulate f32 stage 0 operands f32:bus i64:sbb f32:su inner 1 expr none
+//   contract 5 attention extents [5,9,4,7] math f32 accumulate f32 stage 0 operands f32:su f32:su f32:su bool:su f32:su
+//     scale 1p-1 softcap 0p+0 masked causal continues partial empty_is_zero expr …       (one line; each of these flags or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256
 //   allocation 0 type 0 home global intermediate binding 0 alias none
@@ -127,6 +129,7 @@ class Printer {
   // What gemm and pointwise do not have.
   void family_words(const KernelContract& contract) {
     if (contract.family == Family::gemm || contract.family == Family::pointwise) return;
+    if (contract.family == Family::attention) return attention_words(contract.attention);
     out_ += fmt::format(" inner {}", contract.inner);
     if (contract.family == Family::reduce)
       out_ += fmt::format(" {} {}", reduce_names[contract.kind], end_names[contract.last ? 1 : 0]);
@@ -134,6 +137,13 @@ class Printer {
       out_ += fmt::format(" {} epsilon {}", rowwise_names[contract.kind], hexadecimal(contract.epsilon));
     if (contract.family == Family::cumulative)
       out_ += fmt::format(" {} {}", whole_names[contract.exclusive ? 1 : 0], direction_names[contract.reverse ? 1 : 0]);
+  }
+
+  void attention_words(const KernelContract::AttentionKind& kind) {
+    out_ += fmt::format(" scale {} softcap {}", hexadecimal(kind.scale), hexadecimal(kind.softcap));
+    const bool flags[] = {kind.masked, kind.causal, kind.continues, kind.partial, kind.empty_is_zero};
+    for (size_t i = 0; i < std::size(flags); ++i)
+      if (flags[i]) out_ += fmt::format(" {}", attention_names[i]);
   }
 
   void interface(std::string_view kind, const InterfaceTensor& tensor) {

@@ -7,13 +7,16 @@ namespace low::tile_text {
 
 inline constexpr std::string_view role_names[] = {"input", "output", "parameter", "intermediate"};
 inline constexpr std::string_view padding_names[] = {"unspecified", "zero"};
-inline constexpr std::string_view family_names[] = {"gemm", "pointwise", "reduce", "rowwise", "cumulative", "gather"};
+inline constexpr std::string_view family_names[] = {"gemm",       "pointwise", "reduce",   "rowwise",
+                                                    "cumulative", "gather",    "attention"};
 inline constexpr std::string_view overflow_names[] = {"saturate", "propagate"};
 inline constexpr std::string_view reduce_names[] = {"sum", "product", "max", "min", "index_max", "index_min"};
 inline constexpr std::string_view rowwise_names[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
 inline constexpr std::string_view end_names[] = {"first", "last"};
 inline constexpr std::string_view whole_names[] = {"inclusive", "exclusive"};
 inline constexpr std::string_view direction_names[] = {"forward", "reverse"};
+// Flags of attention, in the order in which they stand; each is there or not.
+inline constexpr std::string_view attention_names[] = {"masked", "causal", "continues", "partial", "empty_is_zero"};
 inline constexpr char access_letters[] = {'b', 'u', 's'};
 inline constexpr std::string_view header = "low-tiles 1";
 

@@ -365,7 +365,10 @@ class Verifier {
     size_t others = 0;
     if (command.kind == Command::Kind::run) {
       const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
-      others = contract.family == Family::gemm                                              ? 2
+      // A state is updated in place, row by row.
+      const AttentionOperands attention = attention_operands(contract);
+      others = contract.family == Family::gemm        ? 2
+               : contract.family == Family::attention ? (attention.state > 0 ? attention.state : attention.extras)
                : contract.family == Family::pointwise || contract.family == Family::rowwise ? 0
                                                                                             : contract.operands.size();
     }

@@ -1,5 +1,7 @@
 #include "compiler/low/verify_contract.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "compiler/low/tile_text.h"
@@ -44,8 +46,44 @@ std::string check_extents(const KernelContract& contract) {
       if (contract.family != Family::gather && !checked_elements(contract.extents.extents())) break;
       return "";
     }
+    case Family::attention: {
+      if (rank != 4)
+        return fmt::format("attention has extents {}, expected (m, n, d, dv)", to_string(contract.extents));
+      if (contract.inner != 0) return fmt::format("attention has {} inner axes", contract.inner);
+      const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
+      if (m < 0 || n < 1 || d < 1 || dv < 1 || dv > INT64_MAX - 2) break;
+      // Scores, rows of a state, and the operands.
+      for (const Shape& shape : {Shape{m, n}, Shape{m, d}, Shape{n, d}, Shape{n, dv}, Shape{m, dv + 2}})
+        if (!checked_elements(shape.extents()))
+          return fmt::format("extents {} are out of range", to_string(contract.extents));
+      return "";
+    }
   }
   return fmt::format("extents {} are out of range", to_string(contract.extents));
+}
+
+std::string check_attention(const KernelContract& contract) {
+  const DType sum = contract.accumulate;
+  if (sum != DType::f32 && sum != DType::f64) return fmt::format("attention cannot accumulate in {}", name(sum));
+  if (!is_float(contract.math) || (contract.math == DType::f64 && sum == DType::f32))
+    return fmt::format("attention cannot multiply in {} and accumulate in {}", name(contract.math), name(sum));
+  const KernelContract::AttentionKind& kind = contract.attention;
+  if (!std::isfinite(kind.scale)) return "attention has a scale that is not finite";
+  if (!std::isfinite(kind.softcap) || kind.softcap < 0) return "attention has a softcap that is negative or not finite";
+  const AttentionOperands known = attention_operands(contract);
+  for (size_t i = 0; i < contract.operands.size(); ++i) {
+    const DType dtype = contract.operands[i].dtype;
+    if (i < 3 && !is_float(dtype))
+      return fmt::format("attention has operand {} of {}, expected a float", i, name(dtype));
+    if (i < 3) continue;
+    if (i == known.mask && dtype != DType::boolean && !is_float(dtype))
+      return fmt::format("attention has a mask of {}, expected bool or a float", name(dtype));
+    if (i == known.diagonal && dtype != DType::i32)
+      return fmt::format("attention has a diagonal of {}, expected i32", name(dtype));
+    if ((i == known.state || (kind.partial && i + 1 == contract.operands.size())) && dtype != sum)
+      return fmt::format("attention has a state of {}, expected {}", name(dtype), name(sum));
+  }
+  return "";
 }
 
 std::string check_family(const KernelContract& contract) {
@@ -98,6 +136,8 @@ std::string check_family(const KernelContract& contract) {
       if (outer_extents(contract).elements() != 0 && inner_extents(contract).elements() == 0)
         return fmt::format("gather along {}", to_string(inner_extents(contract)));
       return "";
+    case Family::attention:
+      return check_attention(contract);
   }
   return "";
 }
@@ -106,10 +146,13 @@ std::string check_family(const KernelContract& contract) {
 
 std::string contract_problem(const KernelContract& contract) {
   if (std::string found = check_extents(contract); !found.empty()) return found;
-  const bool plain = contract.family == Family::cumulative || contract.family == Family::gather;
-  const size_t minimum = contract.family == Family::gemm || contract.family == Family::gather ? 3
-                         : contract.family == Family::pointwise                               ? 1
-                                                                                              : 2;
+  const bool attention = contract.family == Family::attention;
+  const bool plain = contract.family == Family::cumulative || contract.family == Family::gather ||
+                     (attention && contract.attention.partial);
+  const size_t minimum = attention ? attention_operands(contract).extras + 1
+                         : contract.family == Family::gemm || contract.family == Family::gather ? 3
+                         : contract.family == Family::pointwise                                 ? 1
+                                                                                                : 2;
   if (contract.operands.size() < minimum || (plain && contract.operands.size() > minimum)) {
     return fmt::format("{} operands, expected {}{}", contract.operands.size(), plain ? "" : "at least ", minimum);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/search/attention.h"
 #include "compiler/search/op_cost.h"
 #include "compiler/search/space.h"
 
@@ -89,6 +90,18 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
     for (const Ranked& ranked : best(context, space, evaluate, same_grid)) {
       choices.push_back(choice_of(space[ranked.index], ranked.cost));
       choices.back().temporary_bytes = partial_sum_bytes(work, space[ranked.index]);
+    }
+  } else if (std::holds_alternative<Attention>(op.attributes)) {
+    const AttentionWork work = attention_work(graph, op, operands);
+    const std::vector<AttentionPlan> space =
+        attention_space(context.machine, work.shape, context.options.attention, context.options.candidates_per_op);
+    const auto evaluate = [&](const AttentionPlan& plan) { return attention_cost(context.machine, work, plan); };
+    const auto same = [](const AttentionPlan& a, const AttentionPlan& b) {
+      return a.algorithm == b.algorithm && a.grid_m == b.grid_m;
+    };
+    for (const Ranked& ranked : best(context, space, evaluate, same)) {
+      choices.push_back(choice_of(space[ranked.index], ranked.cost));
+      choices.back().temporary_bytes = attention_scratch_bytes(context.machine, work.shape, space[ranked.index]);
     }
   } else if (is_split(op)) {
     split_choices(context, split_work(graph, op, operands), split_shape(graph, op),

@@ -88,6 +88,11 @@ int64_t rowwise_work(Rowwise::Kind kind) {
   return 4;
 }
 
+int64_t score_work(bool masked, bool causal, bool capped) {
+  // Scale, maximum, subtraction, exp and sum.
+  return 16 + (masked ? 2 : 0) + (causal ? 2 : 0) + (capped ? 18 : 0);
+}
+
 Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   Cost cost;
   if (work.m <= 0 || work.n <= 0) return cost;
@@ -113,6 +118,18 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
     if ((machine.packed_gemm && !few_rows) || byte_size(work.b) != byte_size(math)) converted += k * n;
     cost.compute = 2 * padded * k / rate + converted / machine.vector_flop_per_cycle + expression;
     cost.padding = 2 * (padded - m * n) * k / rate;
+    cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
+    return cost;
+  }
+  if (work.kind == KernelWork::Kind::attention) {
+    const auto v = static_cast<double>(work.v);
+    const double rate = matmul_rate(machine, work.a, work.b);
+    const double rows = round_up(work.m, work.block_m), keys = round_up(work.n, work.block_n);
+    // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
+    const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
+    const double elements = m * k + n * (k + v) + m * v * static_cast<double>(work.expression_nodes);
+    cost.compute = rows * keys * score + elements / machine.vector_flop_per_cycle;
+    cost.padding = (rows * keys - m * n) * score;
     cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
     return cost;
   }

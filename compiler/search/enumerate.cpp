@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/search/attention.h"
 #include "compiler/search/choices.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
@@ -94,7 +95,7 @@ class RegionSearch {
     }
   }
 
-  // Matmuls and repeats of at least a tenth of the time keep alternatives, so that finalists differ in what matters; where there
+  // Matmuls, attention and repeats of at least a tenth of the time keep alternatives, so that finalists differ in what matters; where there
   // is none, the costliest operation does. All others keep their best choice.
   Result<void> find_alternatives() {
     std::vector<double> cycles(graph_.op_count(), 0);
@@ -112,7 +113,8 @@ class RegionSearch {
     bool any = false;
     for (size_t i = 0; i < graph_.op_count(); ++i) {
       const Attributes& attributes = graph_.op(OpId(i)).attributes;
-      const bool varied = std::holds_alternative<Matmul>(attributes) || std::holds_alternative<Repeat>(attributes);
+      const bool varied = std::holds_alternative<Matmul>(attributes) || std::holds_alternative<Repeat>(attributes) ||
+                          std::holds_alternative<Attention>(attributes);
       if (!varied || cycles[i] < 0.1 * total) continue;
       alternatives_[i] = finalists;
       any = true;
@@ -140,6 +142,9 @@ class RegionSearch {
     } else {
       entry.choices = op_choices(context_, graph_, op, entry.layouts);
       if (entry.choices.empty()) {
+        if (std::holds_alternative<Attention>(op.attributes))
+          return fail(ErrorKind::unsupported,
+                      fmt::format("search: {}: {}", describe(graph_, i), attention_obstacle(graph_, op)));
         const bool known = std::holds_alternative<Matmul>(op.attributes);
         return fail(known ? ErrorKind::unsupported : ErrorKind::internal,
                     fmt::format("search: {}: {}", describe(graph_, i),

@@ -20,6 +20,10 @@ std::string describe(const OpPlan& plan) {
     return fmt::format("grid {}x{}x{}x{}, block {}x{}x{}", matmul->grid_batch, matmul->grid_m, matmul->grid_n,
                        matmul->grid_k, matmul->block_m, matmul->block_n, matmul->block_k);
   }
+  if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
+    return fmt::format("{}, grid {}x{}x{}, block {}x{}", name(attention->algorithm), attention->grid_batch,
+                       attention->grid_m, attention->grid_heads, attention->block_m, attention->block_n);
+  }
   if (const auto* split = std::get_if<SplitPlan>(&plan)) return fmt::format("axis {} in {}", split->axis, split->parts);
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) {
     if (!movement->copy) return "view";

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -18,6 +19,7 @@
 //    One kernel run for each batch of a part (block_m and block_n are the part's extents); the result of a part stays on its tile. Operands
 //    are gathered. block_k < k: the operands arrive in panels of that depth, one superstep each, sums are kept in f32. grid_k > 1: part p
 //    sums its share of k, and the partial sums are reduced in another superstep, tile p of a part finishing its share of rows.
+//  - Attention: as with global memory; each tile gathers its rows of q, and k and v of its heads.
 //  - SplitPlan: the axis is 0, which cuts the matrix's rows (into at most as many parts as there are), or the last one, which cuts columns
 //    (rank 1: columns). Part i stays on tile i.
 //  - Only a reshape that keeps the last extent can be a view; every other movement is a copy.
@@ -65,13 +67,34 @@ struct MovementPlan {
   bool operator==(const MovementPlan&) const = default;
 };
 
+// How attention is computed. Both give the same result but for rounding.
+enum class AttentionAlgorithm : uint8_t {
+  flash,         // one kernel for scores, softmax and sums, by panels of keys
+  materialized,  // scores of a block of rows are written, normalized, and multiplied with v: three kernels
+};
+
+// The result [batch, m, q_heads * dv] is cut into grid_batch x grid_m x grid_heads parts, the heads of q along its last axis; part (b, i, h)
+// runs on tile (b * grid_m + i) * grid_heads + h, modulo the number of tiles. An axis's part i covers [i * ceil(extent / grid), …).
+// A tile walks its part by batch, head and block of block_m rows: one kernel run each (materialized: three, through one block of scores that the
+// tile keeps), over all keys. Without global memory block_m is the whole part, and with block_n < n flash attention's keys and values arrive in
+// panels of block_n keys, one superstep each, rows keeping their state in between; else block_n is n.
+struct AttentionPlan {
+  AttentionAlgorithm algorithm = AttentionAlgorithm::flash;
+  uint32_t grid_batch = 1, grid_m = 1, grid_heads = 1;
+  int64_t block_m = 1, block_n = 1;
+  bool operator==(const AttentionPlan&) const = default;
+};
+
+std::string_view name(AttentionAlgorithm algorithm);
+std::optional<AttentionAlgorithm> attention_algorithm(std::string_view word);
+
 struct RegionPlan;
 struct RepeatPlan {
   std::vector<RegionPlan> body;  // exactly one
   bool operator==(const RepeatPlan&) const;
 };
 
-using OpPlan = std::variant<NoPlan, MatmulPlan, SplitPlan, MovementPlan, RepeatPlan>;
+using OpPlan = std::variant<NoPlan, MatmulPlan, SplitPlan, MovementPlan, RepeatPlan, AttentionPlan>;
 
 struct RegionPlan {
   std::vector<OpPlan> ops;

@@ -6,6 +6,7 @@
 //   graph <64 hexadecimal digits>
 //   none
 //   matmul grid 1 4 4 1 block 365 538 256 a direct b direct     (batch m n k, m n k)
+//   attention flash grid 1 1 16 block 729 729                   (batch m heads, rows keys)
 //   split axis 0 parts 16
 //   view
 //   copy axis 0 parts 16
@@ -51,6 +52,10 @@ class Printer {
         } else {
           text += "view\n";
         }
+      } else if (const auto* attention = std::get_if<AttentionPlan>(&op)) {
+        fmt::format_to(std::back_inserter(text), "attention {} grid {} {} {} block {} {}\n", name(attention->algorithm),
+                       attention->grid_batch, attention->grid_m, attention->grid_heads, attention->block_m,
+                       attention->block_n);
       } else {
         text += "repeat\n";
         for (const RegionPlan& body : std::get<RepeatPlan>(op).body) this->region(body, depth + 1);
@@ -160,6 +165,23 @@ Result<MatmulPlan> parse_matmul(const Lines& line) {
   return plan;
 }
 
+Result<AttentionPlan> parse_attention(const Lines& line) {
+  LOW_TRY_VOID(line.expect_size(9));
+  LOW_TRY_VOID(line.expect_word(2, "grid"));
+  LOW_TRY_VOID(line.expect_word(6, "block"));
+  AttentionPlan plan;
+  const std::optional<AttentionAlgorithm> algorithm = attention_algorithm(line[1]);
+  if (!algorithm)
+    return line.wrong(fmt::format("'{}' where 'flash' or 'materialized' is expected", line[1].substr(0, 40)));
+  plan.algorithm = *algorithm;
+  LOW_TRY(plan.grid_batch, line.number<uint32_t>(3));
+  LOW_TRY(plan.grid_m, line.number<uint32_t>(4));
+  LOW_TRY(plan.grid_heads, line.number<uint32_t>(5));
+  LOW_TRY(plan.block_m, line.number<int64_t>(7));
+  LOW_TRY(plan.block_n, line.number<int64_t>(8));
+  return plan;
+}
+
 Result<RegionPlan> parse_region(Lines& line, int depth) {
   RegionPlan region;
   while (line.next()) {
@@ -191,6 +213,9 @@ Result<RegionPlan> parse_region(Lines& line, int depth) {
     } else if (word == "matmul") {
       LOW_TRY(const MatmulPlan matmul, parse_matmul(line));
       region.ops.emplace_back(matmul);
+    } else if (word == "attention") {
+      LOW_TRY(const AttentionPlan attention, parse_attention(line));
+      region.ops.emplace_back(attention);
     } else if (word == "split") {
       LOW_TRY(const SplitPlan split, line.split());
       region.ops.emplace_back(split);
@@ -223,6 +248,16 @@ Result<std::string_view> header(Lines& line, std::string_view key) {
 }
 
 }  // namespace
+
+std::string_view name(AttentionAlgorithm algorithm) {
+  return algorithm == AttentionAlgorithm::flash ? "flash" : "materialized";
+}
+
+std::optional<AttentionAlgorithm> attention_algorithm(std::string_view word) {
+  for (const auto algorithm : {AttentionAlgorithm::flash, AttentionAlgorithm::materialized})
+    if (word == name(algorithm)) return algorithm;
+  return std::nullopt;
+}
 
 std::string print(const Plan& plan) {
   Printer printer;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/search/attention.h"
 #include "compiler/search/layout.h"
 #include "compiler/search/plan.h"
 #include "compiler/search/space.h"
@@ -13,7 +14,7 @@ namespace low {
 namespace {
 
 std::string_view plan_kind(const OpPlan& plan) {
-  constexpr std::string_view names[] = {"none", "matmul", "split", "view or copy", "repeat"};
+  constexpr std::string_view names[] = {"none", "matmul", "split", "view or copy", "repeat", "attention"};
   return names[plan.index()];
 }
 
@@ -135,6 +136,13 @@ class Verifier {
     }
     if (!machine_.global_memory && !std::holds_alternative<Repeat>(op.attributes) && !is_tile_operation(graph, op)) {
       return wrong(name, "an operation that is not planned for machines without global memory in this version");
+    }
+    if (std::holds_alternative<Attention>(op.attributes)) {
+      if (!std::holds_alternative<AttentionPlan>(plan)) return mismatch("attention");
+      const std::optional<std::string> violation =
+          attention_violation(machine_, attention_extents(graph, op), std::get<AttentionPlan>(plan));
+      if (violation) return wrong(name, *violation);
+      return {};
     }
     if (is_split(op)) {
       if (!std::holds_alternative<SplitPlan>(plan)) return mismatch("split");

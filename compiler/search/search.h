@@ -36,15 +36,20 @@ int64_t expression_work(const Expr& expr);
 // What one element of x costs in a reduction, with `map` or the conversion in it, and in a normalization, epilogues apart.
 int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map);
 int64_t rowwise_work(Rowwise::Kind kind);
+// What one score of attention costs besides the products: scale, softcap, mask, comparison with the diagonal, and softmax.
+int64_t score_work(bool masked, bool causal, bool capped);
 
 // One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
 struct KernelWork {
-  enum class Kind : uint8_t { gemm, pointwise, copy } kind = Kind::pointwise;
-  int64_t m = 1, n = 1, k = 1;       // gemm; for others m rows of n contiguous elements (of x in reductions)
-  int64_t block_m = 1, block_n = 1;  // the multiples that the kernel rounds up to
-  DType a = DType::f32, b = DType::f32;
-  int64_t expression_nodes = 0;  // operations for each element of the result (epilogue or pointwise body)
-  int64_t read_bytes = 0;        // of operands, once each
+  enum class Kind : uint8_t { gemm, pointwise, copy, attention } kind = Kind::pointwise;
+  // gemm; attention: rows of q, keys, head size; for others m rows of n contiguous elements (of x in reductions)
+  int64_t m = 1, n = 1, k = 1;
+  int64_t v = 0;                         // attention: elements of a row of v
+  int64_t block_m = 1, block_n = 1;      // the multiples that the kernel rounds up to
+  DType a = DType::f32, b = DType::f32;  // attention: both what products are computed from
+  int64_t expression_nodes = 0;          // operations for each element of the result (epilogue or pointwise body)
+  int64_t score_nodes = 0;               // attention: score_work
+  int64_t read_bytes = 0;                // of operands, once each
   int64_t written_bytes = 0;
   // An operand's innermost stride is neither 0 nor 1; of reductions and normalizations: no axis of x has stride 1.
   bool strided = false;
@@ -64,6 +69,7 @@ struct SuperstepWork {
 Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
 
 struct SearchOptions {
+  std::optional<AttentionAlgorithm> attention = std::nullopt;  // the only algorithm to plan with
   int finalists = 4;
   int beam = 16;  // states kept after each operation
   int64_t candidates_per_op =

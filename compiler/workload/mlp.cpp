@@ -2,15 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <span>
 #include <string_view>
 #include <vector>
 
-#include "onnx.pb.h"
-#include "runtime/tensor/dtype.h"
+#include "compiler/workload/linear.h"
+#include "compiler/workload/onnx_parts.h"
 
 namespace low {
 namespace {
@@ -19,58 +15,21 @@ constexpr int opset = 20;  // the first with Gelu
 constexpr int ir_version = 9;
 
 // --- Numbers -----------------------------------------------------------------------------------------------------------------
-// Everything is integer arithmetic, +, *, / and sqrt, which IEEE 754 defines to the last bit: no libm.
 
-// What a random sequence is for; with the block's index, its seed.
-enum class Stream : uint64_t { weight_1 = 1, channel_1, bias_1, weight_2, channel_2, bias_2 };
-
-// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
-// The i-th number of a stream depends on nothing but (stream, block, i).
-class Random {
- public:
-  Random(Stream stream, int block) : seed_(mix(static_cast<uint64_t>(stream) << 32 | static_cast<uint32_t>(block))) {}
-  // The sum of eight random bytes: 0 to 2040, nearly normal.
-  uint32_t byte_sum(int64_t i) const {
-    uint64_t bits = mix(seed_ + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15);
-    bits = (bits & 0x00ff00ff00ff00ff) + ((bits >> 8) & 0x00ff00ff00ff00ff);
-    bits = (bits & 0x0000ffff0000ffff) + ((bits >> 16) & 0x0000ffff0000ffff);
-    return static_cast<uint32_t>(bits) + static_cast<uint32_t>(bits >> 32);
-  }
-
- private:
-  uint64_t seed_;
-};
-
-constexpr uint32_t byte_sums = 8 * 255 + 1;
-
-// A byte sum as a number of mean 0 and variance 1: the variance of one byte is (256^2 - 1) / 12.
-double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 127.5) / std::sqrt(8 * 65535.0 / 12); }
-
-// FP8 weights hold the normal number times this: at most 4.9 * 16 = 78 of 448, which leaves room for one wrong weight to stand out.
-constexpr double weight_unit = 16;
+// What a random sequence is for.
+enum Stream : uint64_t { weight_1 = 1, channel_1, bias_of_1, weight_2, channel_2, bias_of_2 };
 
 // A compromise. A rounding of f32 that turns the other way in double moves an FP8 activation by a step of up to an eighth, and every
 // further quantization turns a difference d into one of about sqrt(d * step): a chain of blocks without biases ends in a few
 // percent of noise from a single such rounding, more than a comparison with double allows. On the other hand an error in the first block
 // has to show in the last one. So a block's bias makes up most of its output's RMS of 4.6, and its weights for an RMS of 1.4.
 struct Gains {
-  double first;      // deviation of the hidden layer, for inputs of `input_rms`
-  double second;     // RMS of the output without bias over the RMS of the hidden layer's GELU (1.4)
+  double first;   // deviation of the hidden layer, for inputs of `input_rms`
+  double second;  // RMS of the output without bias over the RMS of the hidden layer's GELU (1.4)
   double input_rms;
 };
 Gains gains(int block) { return {2, 1, block == 0 ? 1 : 4.6}; }
 
-// A bias is `scale` times a random sign times (floor + (1 - floor) * |normal number|).
-struct Bias {
-  double scale;
-  double floor;  // keeps outputs away from 0, where a comparison allows the least
-};
 constexpr Bias bias_1{0.5, 0};
 constexpr Bias bias_2{4.5, 0.875};
 
@@ -78,109 +37,14 @@ constexpr Bias bias_2{4.5, 0.875};
 float input_scale(int block) { return static_cast<float>(gains(block).input_rms * 0.0147 * (1 + 0.03125 * block)); }
 float hidden_scale(int block) { return static_cast<float>(0.0291 * (1 + 0.0625 * block)); }
 
-// --- Tensors -----------------------------------------------------------------------------------------------------------------
-
-struct Linear {
-  Stream weight, channel, bias;
-  int64_t inputs, outputs;
-  double gain;
-  Bias bias_size;
-};
-
-Linear first(const Mlp& mlp, int block) {
-  return {Stream::weight_1, Stream::channel_1, Stream::bias_1,
-          mlp.width,        mlp.hidden,        gains(block).first / gains(block).input_rms,
-          bias_1};
-}
-Linear second(const Mlp& mlp, int block) {
-  return {Stream::weight_2, Stream::channel_2,    Stream::bias_2,  mlp.hidden,
-          mlp.width,        gains(block).second, bias_2};
-}
-
-void append_float(std::string& raw, float value) {
-  std::array<char, sizeof value> bytes{};
-  std::memcpy(bytes.data(), &value, sizeof value);
-  raw.append(bytes.data(), bytes.size());
-}
-
-// What weights of output channel `n` are multiplied with: channels differ by up to 25 percent.
-double channel_deviation(const Linear& linear, int block, int64_t n) {
-  const double factor = 1 + 0.0625 * normal(Random(linear.channel, block).byte_sum(n));
-  return factor * linear.gain / std::sqrt(static_cast<double>(linear.inputs));
-}
-
-// [inputs, outputs], row-major.
-void append_weight(std::string& raw, const Linear& linear, int block, bool fp8) {
-  const Random random(linear.weight, block);
-  const int64_t count = linear.inputs * linear.outputs;
-  if (fp8) {
-    std::array<char, byte_sums> codes{};
-    for (uint32_t i = 0; i < byte_sums; ++i) {
-      codes[i] = static_cast<char>(encode(DType::f8e4m3fn, weight_unit * normal(i), Overflow::saturate));
-    }
-    const size_t begin = raw.size();
-    raw.resize(begin + static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) raw[begin + static_cast<size_t>(i)] = codes[random.byte_sum(i)];
-    return;
-  }
-  std::vector<double> deviation;
-  for (int64_t n = 0; n < linear.outputs; ++n) deviation.push_back(channel_deviation(linear, block, n));
-  for (int64_t k = 0; k < linear.inputs; ++k) {
-    for (int64_t n = 0; n < linear.outputs; ++n) {
-      append_float(
-          raw, static_cast<float>(normal(random.byte_sum(k * linear.outputs + n)) * deviation[static_cast<size_t>(n)]));
-    }
-  }
-}
-
-void append_scale(std::string& raw, const Linear& linear, int block) {
-  for (int64_t n = 0; n < linear.outputs; ++n) {
-    append_float(raw, static_cast<float>(channel_deviation(linear, block, n) / weight_unit));
-  }
-}
-
-void append_bias(std::string& raw, const Linear& linear, int block) {
-  const Random random(linear.bias, block);
-  for (int64_t n = 0; n < linear.outputs; ++n) {
-    const double number = normal(random.byte_sum(n));
-    const double magnitude = linear.bias_size.floor + (1 - linear.bias_size.floor) * std::abs(number);
-    append_float(raw, static_cast<float>(linear.bias_size.scale * (number < 0 ? -magnitude : magnitude)));
-  }
-}
-
 // --- The model ---------------------------------------------------------------------------------------------------------------
 
-onnx::NodeProto& add_node(onnx::GraphProto& graph, const std::string& name, const char* op,
-                          std::initializer_list<std::string> inputs, const std::string& output) {
-  onnx::NodeProto& node = *graph.add_node();
-  node.set_name(name);
-  node.set_op_type(op);
-  for (const std::string& input : inputs) node.add_input(input);
-  node.add_output(output);
-  return node;
+Linear first(const Mlp& mlp, int block) {
+  return {weight_1, channel_1, bias_of_1, mlp.width, mlp.hidden, gains(block).first / gains(block).input_rms, bias_1};
 }
-
-onnx::AttributeProto& add_attribute(onnx::NodeProto& node, const char* name, onnx::AttributeProto::AttributeType type) {
-  onnx::AttributeProto& attribute = *node.add_attribute();
-  attribute.set_name(name);
-  attribute.set_type(type);
-  return attribute;
+Linear second(const Mlp& mlp, int block) {
+  return {weight_2, channel_2, bias_of_2, mlp.hidden, mlp.width, gains(block).second, bias_2};
 }
-
-void set_type(onnx::ValueInfoProto& info, const std::string& name, int data_type, std::span<const int64_t> shape) {
-  info.set_name(name);
-  auto& tensor = *info.mutable_type()->mutable_tensor_type();
-  tensor.set_elem_type(data_type);
-  tensor.mutable_shape();
-  for (const int64_t extent : shape) tensor.mutable_shape()->add_dim()->set_dim_value(extent);
-}
-
-// A weight, scale or bias of a block.
-struct Parameter {
-  std::string name;
-  int data_type;
-  std::vector<int64_t> shape;
-};
 
 std::vector<Parameter> parameters(const Mlp& mlp) {
   const int data = onnx::TensorProto::FLOAT;

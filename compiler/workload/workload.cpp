@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/workload/attention.h"
 #include "compiler/workload/mlp.h"
 
 namespace low {
@@ -28,6 +29,31 @@ constexpr NamedMlp mlps[] = {
     {"tiny-mlp-b2-repeat3", {.batch = 2, .tokens = 9, .width = 24, .hidden = 40, .blocks = 3, .scan = true}},
     {"tiny-mlp-row1", {.batch = 1, .tokens = 1, .width = 24, .hidden = 40}},
     {"tiny-mlp-f32", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .fp8 = false}},
+};
+
+struct NamedAttention {
+  std::string_view name;
+  AttentionBlock block;
+};
+
+// SigLIP so400m's attention has 16 heads of 72. The names say which algorithm a model is to measure: it is the same model, with the
+// attention as one operation or in parts.
+constexpr AttentionBlock siglip{.tokens = 729, .heads = 16, .head = 72, .value_gain = 17};
+constexpr AttentionBlock tiny{.tokens = 13, .heads = 3, .head = 5, .value_gain = 9};
+constexpr AttentionBlock form(AttentionBlock block, bool fp8, bool decomposed) {
+  block.fp8 = fp8;
+  block.decomposed = decomposed;
+  return block;
+}
+constexpr NamedAttention attentions[] = {
+    {"flash-attention-b1", form(siglip, true, false)},
+    {"flash-attention-b1-f32", form(siglip, false, false)},
+    {"materialized-attention-b1", form(siglip, true, true)},
+    {"materialized-attention-b1-f32", form(siglip, false, true)},
+    {"tiny-flash-attention-b1", form(tiny, true, false)},
+    {"tiny-flash-attention-f32", form(tiny, false, false)},
+    {"tiny-materialized-attention-b1", form(tiny, true, true)},
+    {"tiny-materialized-attention-f32", form(tiny, false, true)},
 };
 
 // Below protobuf's limit of 2 GiB by more than the nodes of a block.
@@ -56,6 +82,13 @@ Result<std::string> make_workload(std::string_view name, const WorkloadOptions& 
     }
     return make_mlp(mlp);
   }
+  for (const NamedAttention& known : attentions) {
+    if (known.name != name) continue;
+    if (options.repeat || options.unrolled) {
+      return fail(ErrorKind::usage, fmt::format("{} has one block, which cannot be repeated or unrolled", name));
+    }
+    return make_attention(known.block);
+  }
   return fail(ErrorKind::usage,
               fmt::format("there is no workload \"{}\"; there are {}", name, fmt::join(workload_names(), ", ")));
 }
@@ -63,6 +96,7 @@ Result<std::string> make_workload(std::string_view name, const WorkloadOptions& 
 std::vector<std::string> workload_names() {
   std::vector<std::string> names;
   for (const NamedMlp& known : mlps) names.emplace_back(known.name);
+  for (const NamedAttention& known : attentions) names.emplace_back(known.name);
   return names;
 }
 

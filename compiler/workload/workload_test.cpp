@@ -8,6 +8,7 @@
 #include <string>
 
 #include "compiler/frontend/frontend.h"
+#include "compiler/graph/passes/passes.h"
 #include "onnx.pb.h"
 #include "reference/reference.h"
 
@@ -58,9 +59,14 @@ double rms(const Tensor& tensor) {
 }
 
 TEST(Workload, Names) {
-  EXPECT_THAT(workload_names(),
-              testing::IsSupersetOf({"mlp-b1", "mlp-b2-repeat3", "tiny-mlp-b1", "tiny-mlp-b2-repeat3", "tiny-mlp-f32",
-                                     "mlp-b2-repeat3-f32", "mlp-row1", "mlp-row1-f32", "tiny-mlp-row1"}));
+  EXPECT_THAT(
+      workload_names(),
+      testing::IsSupersetOf({"mlp-b1", "mlp-b2-repeat3", "tiny-mlp-b1", "tiny-mlp-b2-repeat3", "tiny-mlp-f32",
+                             "mlp-b2-repeat3-f32", "mlp-row1", "mlp-row1-f32", "tiny-mlp-row1", "flash-attention-b1",
+                             "materialized-attention-b1", "tiny-flash-attention-b1", "tiny-materialized-attention-b1",
+                             "flash-attention-b1-f32", "materialized-attention-b1-f32"}));
+  EXPECT_EQ(make_workload("tiny-flash-attention-b1", {.repeat = 2, .unrolled = {}}).error().kind, ErrorKind::usage);
+  EXPECT_EQ(make_workload("tiny-flash-attention-b1", {.repeat = {}, .unrolled = 1}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("mlp", {}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("mlp-b1", {.repeat = 1, .unrolled = 1}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("mlp-b1", {.repeat = -1, .unrolled = {}}).error().kind, ErrorKind::usage);
@@ -121,6 +127,72 @@ TEST(Workload, QuantizedIsNearTheOriginal) {
   error = std::sqrt(error / static_cast<double>(a.elements()));
   EXPECT_GT(error, 0);
   EXPECT_LT(error, 0.08 * rms(b));  // E4M3FN has 4 significant bits: 3 percent for each of four operands
+}
+
+TEST(Workload, AttentionAndItsPartsAreTheSameNumbers) {
+  for (const std::string suffix : {"-b1", "-f32"}) {
+    const Graph whole = graph_of(bytes_of("tiny-flash-attention" + suffix));
+    const Graph parts = graph_of(bytes_of("tiny-materialized-attention" + suffix));
+    const Tensor input = normal_tensor(input_type(whole), 11);
+    const Tensor a = run(whole, input);
+    const Tensor b = run(parts, input);
+    ASSERT_EQ(a.shape(), (Shape{1, 13, 15}));
+    ASSERT_EQ(b.shape(), a.shape());
+    for (int64_t i = 0; i < a.elements(); ++i) EXPECT_NEAR(a.value(i), b.value(i), 1e-4) << suffix << " " << i;
+  }
+}
+
+// The text without the names of nodes, which say where an operation came from.
+std::string without_names(const Graph& graph) {
+  const std::string text = print(graph);
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    // A name stands behind a blank, an expression behind "=".
+    if (text.compare(i, 2, " \"") == 0) {
+      i = text.find('"', i + 2);
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+TEST(Workload, AttentionAndItsPartsAreOneGraph) {
+  for (const std::string suffix : {"-b1", "-f32"}) {
+    const Result<Graph> whole = run_passes(graph_of(bytes_of("tiny-flash-attention" + suffix)));
+    const Result<Graph> parts = run_passes(graph_of(bytes_of("tiny-materialized-attention" + suffix)));
+    ASSERT_TRUE(whole && parts);
+    EXPECT_EQ(without_names(*parts), without_names(*whole));
+    EXPECT_EQ(without_names(*whole).find("transpose %"), std::string::npos) << print(*whole);
+    EXPECT_NE(without_names(*whole).find("= attention "), std::string::npos) << print(*whole);
+  }
+}
+
+// Scores of random queries and keys: a softmax that is neither flat nor one-hot.
+TEST(Workload, AttentionWeightsAreUneven) {
+  const Graph graph = graph_of(bytes_of("tiny-materialized-attention-f32"));
+  GraphBuilder builder;
+  std::vector<ValueId> map(graph.value_count());
+  for (const Op& op : graph.ops()) {
+    if (std::holds_alternative<Output>(op.attributes)) continue;
+    std::vector<ValueId> operands;
+    for (const ValueId operand : graph.operands(op)) operands.push_back(map[operand.index]);
+    const Type type = graph.type(graph.result(op));
+    const OpId added = builder.add(op.attributes, operands, {&type, 1}, op.name);
+    map[graph.result(op).index] = builder.peek().result(builder.peek().op(added));
+    if (std::holds_alternative<Rowwise>(op.attributes)) builder.output("weights", map[graph.result(op).index]);
+  }
+  const Graph softmax = *std::move(builder).finish();
+  const Tensor weights = run(softmax, normal_tensor(input_type(softmax), 5));
+  ASSERT_EQ(weights.shape(), (Shape{1, 3, 13, 13}));
+  double mean_of_largest = 0;
+  for (int64_t row = 0; row < 39; ++row) {
+    double largest = 0;
+    for (int64_t j = 0; j < 13; ++j) largest = std::max(largest, weights.value(row * 13 + j));
+    mean_of_largest += largest / 39;
+  }
+  EXPECT_GT(mean_of_largest, 0.25);  // flat would be 1 / 13
+  EXPECT_LT(mean_of_largest, 0.85);
 }
 
 TEST(Workload, FullSizeImports) {

@@ -116,20 +116,21 @@ LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i
   }
 }
 
-// Rows [row, row + rows) and columns [column, column + columns) of the result from their sums.
-template <typename Kernel, typename... Extras, int... index>
+// Rows [row, row + rows) and columns [column, column + columns) of the result from their sums. Operand `first` is the first extra.
+template <typename Kernel, int first, typename... Extras, int... index>
 LOW_NOINLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns,
                            const typename Kernel::Accumulate* sums, i64 sums_stride, List<Extras...>,
                            Indices<index...>) {
   using Result = typename Kernel::Result;
   using T = typename Result::Type;
-  constexpr int last = 2 + sizeof...(Extras);
+  constexpr int last = first + sizeof...(Extras);
   const i64 column_stride = operands.template stride<Result>(last, 1);
   const i64 row_stride = operands.template stride<Result>(last, 0);
   T* result = operands.template address<T>(last) + row * row_stride + column * column_stride;
   const i64 strides[sizeof...(Extras) + 1][2] = {
-      {operands.template stride<Extras>(2 + index, 0), operands.template stride<Extras>(2 + index, 1)}..., {0, 0}};
-  const void* bases[sizeof...(Extras) + 1] = {operands.template address<const typename Extras::Type>(2 + index) +
+      {operands.template stride<Extras>(first + index, 0), operands.template stride<Extras>(first + index, 1)}...,
+      {0, 0}};
+  const void* bases[sizeof...(Extras) + 1] = {operands.template address<const typename Extras::Type>(first + index) +
                                                   row * strides[index][0] + column * strides[index][1]...,
                                               nullptr};
   for (i64 i = 0; i < rows; ++i) {
@@ -140,11 +141,11 @@ LOW_NOINLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 colu
             static_cast<const typename Extras::Type*>(bases[index]) + i * strides[index][0], strides[index][1]}...);
   }
 }
-template <typename Kernel>
+template <typename Kernel, int first = 2>
 LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns,
                          const typename Kernel::Accumulate* sums, i64 sums_stride) {
-  epilogue<Kernel>(operands, row, rows, column, columns, sums, sums_stride, typename Kernel::Extras{},
-                   MakeIndices<Kernel::Extras::size>{});
+  epilogue<Kernel, first>(operands, row, rows, column, columns, sums, sums_stride, typename Kernel::Extras{},
+                          MakeIndices<Kernel::Extras::size>{});
 }
 
 // Whether b is read where it lies: rows of b that are contiguous and hold at least a vector, also those of the last block.

@@ -30,6 +30,19 @@ LOW_INLINE void store_vector(f32* p, Vector v) { __builtin_memcpy(p, &v, sizeof 
 LOW_INLINE Vector splat(f32 x) { return x; }  // to all lanes
 LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector c) { return __builtin_elementwise_fma(a, b, c); }
 
+// x * 2^n, rounded once, for an integer n of -252 to 254 and `shifted` = 1.5 * 2^23 + n; NaN if x and n are.
+LOW_INLINE Vector scale_by_power(Vector x, Vector n, Vector shifted) {
+#if defined(LOW_TARGET_HOST_X86_64_V4)
+  return __builtin_ia32_scalefps512_mask(x, n, x, static_cast<unsigned short>(0xffff), 4);
+#else
+  // As two factors that are normal numbers.
+  using Bits = i32 __attribute__((ext_vector_type(lanes)));
+  const Bits exponent = bits_as<Bits>(shifted) - bits_as<i32>(0x1.8p+23f);
+  const Bits half = exponent >> 1;
+  return x * bits_as<Vector>((half + 127) << 23) * bits_as<Vector>((exponent - half + 127) << 23);
+#endif
+}
+
 // Columns that one call of a strip handles: two vectors of f32.
 inline constexpr int strip = 2 * lanes;
 static_assert(strip == tiling.panel_n);

@@ -52,4 +52,52 @@ constexpr GemmBlocks gemm_blocks(const Tiling& tiling, long long m, long long n,
   return blocks;
 }
 
+// The blocks of attention (see attention.h), and where the kernel keeps them, in floats from the start of its scratch.
+struct AttentionBlocks {
+  long long keys;  // of a block
+  long long panels, width,
+      larger;              // panels of `width` vectors of rows, but for the first `larger`, which have one more
+  long long block_panels;  // panels that share the decoding of k and v
+  long long k, v, scores, mask, rows;  // of one block of keys, and of one panel
+  long long q, o, largest, sum;        // of the panels of a block
+  long long end;
+};
+
+// At most; the same on all targets, for it is what results depend on.
+inline constexpr long long attention_keys = 96;
+// Rows of q whose panels share the decoding of k and v, at most, and elements of q and o in scratch if that is more than one panel.
+inline constexpr long long attention_rows = 512;
+inline constexpr long long attention_elements = 1 << 18;
+
+constexpr AttentionBlocks attention_blocks(const Tiling& tiling, long long m, long long n, long long d, long long dv,
+                                           bool masked) {
+  AttentionBlocks blocks{};
+  const long long lanes = tiling.panel_n / 2, widest = lanes == 16 ? 3 : 2;
+  blocks.keys = block_size(n, attention_keys, 1);
+  const long long vectors = m > 0 ? (m + lanes - 1) / lanes : 1;
+  blocks.panels = (vectors + widest - 1) / widest;
+  blocks.width = vectors / blocks.panels;
+  blocks.larger = vectors % blocks.panels;
+  const long long by_rows = attention_rows / (widest * lanes),
+                  by_elements = attention_elements / (widest * lanes * (d + dv));
+  const long long most = by_elements < 1 ? 1 : by_elements < by_rows ? by_elements : by_rows;
+  blocks.block_panels = block_size(blocks.panels, most, 1);
+  const long long panel = (blocks.width + (blocks.larger > 0 ? 1 : 0)) * lanes, block = blocks.block_panels * panel;
+  const auto place = [&blocks](long long floats) {
+    const long long begin = blocks.end;
+    blocks.end += (floats + 15) / 16 * 16;
+    return begin;
+  };
+  blocks.k = place(blocks.keys * d);
+  blocks.v = place(blocks.keys * dv);
+  blocks.scores = place(blocks.keys * panel);
+  blocks.mask = place(masked ? blocks.keys * panel : 0);
+  blocks.rows = place(panel * dv);
+  blocks.q = place(block * d);
+  blocks.o = place(block * dv);
+  blocks.largest = place(block);
+  blocks.sum = place(block);
+  return blocks;
+}
+
 }  // namespace low::device

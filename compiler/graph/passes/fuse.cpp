@@ -3,6 +3,7 @@
 
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/quantize_expr.h"
+#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {
@@ -169,7 +170,7 @@ class Fusion {
   bool is_fusable(size_t i) const {
     return std::holds_alternative<Pointwise>(nodes_[i].attributes) || accumulator(i).has_value();
   }
-  // The type that the epilogue of a matmul, reduce or rowwise is given; nothing for other operations.
+  // The type that the epilogue of a matmul, reduce, rowwise or attention is given; nothing for other operations.
   std::optional<DType> accumulator(size_t i) const {
     if (const auto* matmul = std::get_if<Matmul>(&nodes_[i].attributes)) return matmul->accumulate;
     if (const auto* reduce = std::get_if<Reduce>(&nodes_[i].attributes)) {
@@ -179,11 +180,22 @@ class Fusion {
     if (std::holds_alternative<Rowwise>(nodes_[i].attributes)) {
       return graph_.type(nodes_[i].operands[0]).dtype == DType::f64 ? DType::f64 : DType::f32;
     }
+    if (std::holds_alternative<Attention>(nodes_[i].attributes)) {
+      const std::vector<ValueId>& operands = nodes_[i].operands;
+      return attention_type(graph_.type(operands[0]).dtype, graph_.type(operands[1]).dtype,
+                            graph_.type(operands[2]).dtype);
+    }
     return std::nullopt;
+  }
+  // Operands in front of the epilogue's extras.
+  static size_t fixed_operands(const Attributes& attributes) {
+    if (const auto* attention = std::get_if<Attention>(&attributes)) return attention->masked ? 4 : 3;
+    return std::holds_alternative<Matmul>(attributes) ? 2 : 1;
   }
   static std::optional<Expr>& epilogue(Attributes& attributes) {
     if (auto* matmul = std::get_if<Matmul>(&attributes)) return matmul->epilogue;
     if (auto* reduce = std::get_if<Reduce>(&attributes)) return reduce->epilogue;
+    if (auto* attention = std::get_if<Attention>(&attributes)) return attention->epilogue;
     return std::get<Rowwise>(attributes).epilogue;
   }
 
@@ -244,7 +256,7 @@ class Fusion {
     return false;
   }
 
-  // Makes pointwise p the epilogue of the latest matmul, reduce or rowwise that it is the only consumer of.
+  // Makes pointwise p the epilogue of the latest matmul, reduce, rowwise or attention that it is the only consumer of.
   void become_epilogue(size_t p) {
     std::optional<ValueId> value;
     for (const ValueId operand : nodes_[p].operands) {
@@ -257,7 +269,7 @@ class Fusion {
     const Node& m = nodes_[producer(*value)];
     Attributes attributes = m.attributes;
     std::optional<Expr>& old = epilogue(attributes);
-    const size_t fixed = std::holds_alternative<Matmul>(attributes) ? 2 : 1;
+    const size_t fixed = fixed_operands(attributes);
     const std::span<const ValueId> old_extras = std::span(m.operands).subspan(fixed);
     std::vector<ValueId> extras;
     for (const ValueId operand : old_extras) position(extras, operand);
@@ -346,6 +358,8 @@ Result<Graph> fuse(const Graph& graph) {
 
 Result<Graph> run_passes(const Graph& graph) {
   LOW_TRY(Graph current, roll_layers(graph));
+  LOW_TRY(current, canonicalize(current));
+  LOW_TRY(current, fuse_attention(current));
   LOW_TRY(current, canonicalize(current));
   LOW_TRY(current, fold_dequantize(current));
   LOW_TRY(current, canonicalize(current));

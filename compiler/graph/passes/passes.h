@@ -14,6 +14,17 @@ namespace low {
 // it is written. Runs to a fixed point; first and last of the passes.
 Result<Graph> canonicalize(const Graph& graph);
 
+// Before: attention written out, or operations `attention` whose heads the model splits and joins with transposes.
+//   y = matmul(softmax(scale * matmul(q, transpose k) + mask), v), with q, k, v transposes of packed [batch, rows, heads * d]
+// After: one `attention` with the packed heads as operands, and nothing between; tensors [batch, heads, rows, d] that come from
+// elsewhere are operands of batch * heads one-headed rows. Precondition: canonical.
+// Taken: numbers multiplied with q, k or the scores (either way round), softcap, masks that are added or choose (Where, with -infinity or
+// a number below -1e4), keys and values shared by groups of heads, casts between floats. In the model, f16 and bf16 scores and weights
+// are rounded after each operation; an `attention` keeps them in f32, which is more precise, and what everybody does. Not taken: scores or
+// weights that something else reads, a softmax along another axis, f64 together with narrower floats, anything quantized in between.
+// Comes before the folding of dequantizations and fusion, which would put what surrounds the products into epilogues.
+Result<Graph> fuse_attention(const Graph& graph);
+
 // Before: matmul(dequantize(a, sa), dequantize(b, sb)) with FP8 or 8-bit integer storage. After: matmul(a, b, sa, sb, …) whose
 // epilogue scales the accumulator. Precondition: canonical. Folds a scale per tensor on either side, per row (axis m) of a and
 // per output channel (axis n) of b; a scale along k, or integers with a non-zero zero point, stays as it is. Looks through
@@ -22,7 +33,7 @@ Result<Graph> canonicalize(const Graph& graph);
 Result<Graph> fold_dequantize(const Graph& graph);
 
 // Before: quantize, dequantize, cast and pointwise operations, one node each. After: chains and diamonds of single-purpose
-// pointwise operations are one `pointwise`; those that only consume the result of one matmul, reduce or rowwise (at its shape) are
+// pointwise operations are one `pointwise`; those that only consume the result of one matmul, reduce, rowwise or attention (at its shape) are
 // its epilogue, up to and including a final quantize or cast, and one of one operand that only feeds a reduce is its map. quantize, dequantize and cast become expressions. A producer is duplicated into its
 // consumers only when it is a scalar-cheap (no transcendental) expression of constants or broadcast operands.
 Result<Graph> fuse(const Graph& graph);
@@ -32,7 +43,7 @@ Result<Graph> fuse(const Graph& graph);
 //   y0 = matmul(x, w0); z0 = gelu(y0); y1 = matmul(z0, w1); z1 = gelu(y1)
 //   z1 = repeat(x, [w0, w1]) { gelu(matmul(carried, iterated)) }
 // Layers are consecutive operations with equal attributes and types. What flows from a layer to the next one is carried (there is
-// at least one such value); what is the same for all, equal constants included, is invariant; constants that differ are stacked along
+// at least one such value, and it depends on the one before); what is the same for all, equal constants included, is invariant; constants that differ are stacked along
 // a new axis 0 and iterated, scalars too; a layer's value that operations after the run read is collected, and they read a slice
 // of it, unless it is what the last layer hands on. Refused: operands that are none of these (other values that differ between
 // layers, values of two layers before), results or constants of max_rank dimensions, and layers of fewer than 4 computing operations
@@ -42,7 +53,7 @@ Result<Graph> fuse(const Graph& graph);
 // which the first layer is unlike the second.
 Result<Graph> roll_layers(const Graph& graph);
 
-// roll_layers, canonicalize, fold_dequantize, canonicalize, fuse, canonicalize.
+// roll_layers, canonicalize, fuse_attention, canonicalize, fold_dequantize, canonicalize, fuse, canonicalize.
 Result<Graph> run_passes(const Graph& graph);
 
 }  // namespace low

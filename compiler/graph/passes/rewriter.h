@@ -65,12 +65,18 @@ std::optional<ValueId> simplify_reduce(Rewriter& rewriter, const Reduce& reduce,
                                        const Type& type, const std::string& name);
 std::optional<ValueId> simplify_rowwise(Rewriter& rewriter, const Rowwise& rowwise, std::span<const ValueId> operands,
                                         const Type& type, const std::string& name);
+std::optional<ValueId> simplify_attention(Rewriter& rewriter, const Attention& attention,
+                                          std::span<const ValueId> operands, const Type& type, const std::string& name);
 std::optional<ValueId> simplify_concat(Rewriter& rewriter, const Concat& concat, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name);
 std::optional<ValueId> simplify_gather(Rewriter& rewriter, const Gather& gather, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name);
 std::optional<ValueId> simplify_matmul(Rewriter& rewriter, const Matmul& matmul, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name);
+// The epilogue without what it does not need; its extras are appended to `operands`. A plain conversion of the accumulator is
+// what happens without an epilogue: nothing.
+std::optional<Expr> compact_epilogue(const Rewriter& rewriter, const Expr& expr, std::span<const ValueId> extras,
+                                     DType accumulator, const Type& type, std::vector<ValueId>& operands);
 // Of an operation that works element by element (the others broadcast): moves a reshape of an operand behind it when
 // that lowers the rank it works at. Gives the operands at the lower rank, and that shape.
 struct SunkReshape {

@@ -86,7 +86,7 @@ class Roller {
         slots_.back().push_back(*slot);
       }
     }
-    if (carried_.empty()) return false;
+    if (!is_chain()) return false;
     find_uses();
     return std::ranges::all_of(collected_, [&](const Place& place) {
       return stacked_shape(run_.count, graph_.type(value(0, place))).has_value();
@@ -169,6 +169,18 @@ class Roller {
       heavy = heavy || weight == Weight::heavy;
     }
     return heavy || computing >= min_operations;
+  }
+
+  // Whether something goes from layer to layer: a carried value that depends on a carried one. Otherwise the run is one of equal operations
+  // side by side (the projections of an attention), each beginning with what the one before only happens to make, such as its weights.
+  bool is_chain() const {
+    std::vector<bool> depends;
+    for (const std::vector<Slot>& slots : slots_) {
+      depends.push_back(std::ranges::any_of(slots, [&](const Slot& slot) {
+        return slot.source == Source::carried || (slot.source == Source::inner && depends[slot.place.first]);
+      }));
+    }
+    return std::ranges::any_of(carried_, [&](const Carried& carried) { return depends[carried.next.first]; });
   }
 
   template <typename T>

@@ -189,6 +189,22 @@ TEST(RollLayers, WhatIsNotALayerStays) {
   }
 }
 
+// Layers beside each other, as an attention's projections: the weight of the second is made between the first and it, but nothing goes from
+// one to the next.
+TEST(RollLayers, ParallelLayersStay) {
+  Maker m;
+  const ValueId x = m.input("x", {f32, {4, 5}});
+  std::vector<ValueId> projections;
+  for (unsigned i = 0; i < 3; ++i) {
+    const ValueId stored = m.constant(random_tensor(f8, {5, 5}, i));
+    const ValueId weight = m.from_f8(stored, m.constant(random_tensor(f32, {5}, 9 + i)), 1);
+    projections.push_back(m.apply(ExprOp::add, m.product(x, weight), m.constant(random_tensor(f32, {5}, 5 + i))));
+  }
+  m.output("y", m.apply(ExprOp::mul, m.apply(ExprOp::mul, projections[0], projections[1]), projections[2]));
+  const Graph before = m.done();
+  EXPECT_EQ(checked(roll_layers(before)), before);
+}
+
 TEST(RollLayers, AnUnlikeLayerEndsARun) {
   for (const size_t unlike : {size_t{0}, size_t{2}, size_t{4}}) {
     SCOPED_TRACE(unlike);

@@ -187,5 +187,25 @@ TEST(RunPasses, RandomGraphsOfTheReference) {
   }
 }
 
+// With attention among the rest: its masks, groups of heads and epilogues.
+TEST(RunPasses, RandomGraphsWithAttention) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const reference::RandomGraph random =
+        reference::random_graph({.seed = seed, .operations = 8 + static_cast<int>(seed % 16), .attention = true});
+    const Graph once = checked(canonicalize(random.graph));
+    const Graph out = checked(run_passes(random.graph));
+    found += print(out).find("= attention ") != std::string::npos ? 1 : 0;
+    const std::vector<Tensor> expected = evaluate_graph(random.graph, random.inputs);
+    const std::vector<Tensor> actual = evaluate_graph(once, random.inputs);
+    for (size_t i = 0; i < expected.size(); ++i)
+      ASSERT_EQ(actual[i], expected[i]) << print(random.graph) << print(once);
+    expect_like_reference(random.graph, out, random.inputs, 4 * random.tolerance + 1e-5, 1e-4);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(found, 30);
+}
+
 }  // namespace
 }  // namespace low::test

@@ -182,6 +182,7 @@ std::optional<ValueId> simplify(Rewriter& r, const Attributes& attributes, std::
   if (const auto* a = std::get_if<Gather>(&attributes)) return simplify_gather(r, *a, operands, type, name);
   if (const auto* a = std::get_if<Reduce>(&attributes)) return simplify_reduce(r, *a, operands, type, name);
   if (const auto* a = std::get_if<Rowwise>(&attributes)) return simplify_rowwise(r, *a, operands, type, name);
+  if (const auto* a = std::get_if<Attention>(&attributes)) return simplify_attention(r, *a, operands, type, name);
   if (std::holds_alternative<Pad>(attributes) && r.type(operands[0]) == type) return operands[0];
   if (const auto* a = std::get_if<Cumulative>(&attributes); a != nullptr && !a->exclusive && type.shape[a->axis] <= 1)
     return operands[0];

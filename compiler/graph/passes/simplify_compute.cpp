@@ -66,16 +66,6 @@ Expr conversion(DType from, DType to) {
   return std::move(builder).finish(builder.convert(value, to));
 }
 
-// The epilogue without what it does not need; its extras are appended to `operands`. A plain conversion of the accumulator is
-// what happens without an epilogue: nothing.
-std::optional<Expr> compact_epilogue(const Rewriter& r, const Expr& expr, std::span<const ValueId> extras,
-                                     DType accumulator, const Type& type, std::vector<ValueId>& operands) {
-  Compact epilogue = compact(r, expr, extras, 1, type.shape);
-  if (epilogue.operands.empty() && epilogue.expr == conversion(accumulator, type.dtype)) return std::nullopt;
-  operands.insert(operands.end(), epilogue.operands.begin(), epilogue.operands.end());
-  return std::move(epilogue.expr);
-}
-
 // Collapses the batch of a into its rows when b has none: one large product. The reshapes are views.
 std::optional<ValueId> collapse_batch(Rewriter& r, const Matmul& matmul, std::span<const ValueId> operands,
                                       const Type& type, const std::string& name) {
@@ -128,6 +118,14 @@ std::optional<ValueId> swapped_operand(const Rewriter& r, ValueId value) {
 }
 
 }  // namespace
+
+std::optional<Expr> compact_epilogue(const Rewriter& r, const Expr& expr, std::span<const ValueId> extras,
+                                     DType accumulator, const Type& type, std::vector<ValueId>& operands) {
+  Compact epilogue = compact(r, expr, extras, 1, type.shape);
+  if (epilogue.operands.empty() && epilogue.expr == conversion(accumulator, type.dtype)) return std::nullopt;
+  operands.insert(operands.end(), epilogue.operands.begin(), epilogue.operands.end());
+  return std::move(epilogue.expr);
+}
 
 std::optional<ValueId> simplify_pointwise(Rewriter& r, const Pointwise& pointwise, std::span<const ValueId> operands,
                                           const Type& type, const std::string& name) {

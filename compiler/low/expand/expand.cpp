@@ -2,6 +2,7 @@
 
 #include "compiler/low/expand/expander.h"
 #include "compiler/low/expand/tile_expander.h"
+#include "compiler/search/attention.h"
 #include "compiler/search/space.h"
 
 namespace low {
@@ -12,7 +13,8 @@ constexpr int max_commands = 1 << 19;
 
 // The operation that writes a value anew, as opposed to a view of another value.
 bool writes_result(const Op& op, const OpPlan& plan) {
-  if (std::holds_alternative<Matmul>(op.attributes) || is_split(op)) return true;
+  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Attention>(op.attributes) || is_split(op))
+    return true;
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return movement->copy;
   return false;
 }
@@ -190,6 +192,8 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
     expand_pointwise(region, op, std::get<SplitPlan>(plan));
     return {};
   }
+  if (std::holds_alternative<Attention>(op.attributes))
+    return expand_attention(region, op, std::get<AttentionPlan>(plan));
   if (std::holds_alternative<Gather>(op.attributes)) return expand_gather(region, op, std::get<SplitPlan>(plan));
   if (is_split(op)) return expand_group(region, op, std::get<SplitPlan>(plan));
   if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
@@ -214,6 +218,13 @@ Result<void> Expander::count_commands(const RegionState& region, const Op& op, c
     };
     added = static_cast<double>(shape.batch) * blocks(shape.m, matmul->grid_m, matmul->block_m) *
             blocks(shape.n, matmul->grid_n, matmul->block_n);
+  } else if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
+    const AttentionExtents extents = attention_extents(region.graph, op);
+    const int64_t part = part_range(extents.m, attention->grid_m, 0).size();
+    added = static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) *
+            static_cast<double>(attention->grid_m) *
+            static_cast<double>((part + attention->block_m - 1) / attention->block_m) *
+            (attention->algorithm == AttentionAlgorithm::flash ? 1 : 3);
   } else if (const auto* split = std::get_if<SplitPlan>(&plan)) {
     added = split->parts;
   } else if (const auto* movement = std::get_if<MovementPlan>(&plan)) {

@@ -47,6 +47,7 @@ class Expander {
   // reduce, rowwise, cumulative.
   Result<void> expand_group(RegionState& region, const Op& op, const SplitPlan& plan);
   Result<void> expand_gather(RegionState& region, const Op& op, const SplitPlan& plan);
+  Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
   void expand_concat(RegionState& region, const Op& op, const SplitPlan& split);
   Result<void> expand_pad(RegionState& region, const Op& op, const SplitPlan& split);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);

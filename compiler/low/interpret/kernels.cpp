@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/low/interpret/attention.h"
 #include "compiler/low/interpret/groups.h"
 
 namespace low {
@@ -88,6 +89,10 @@ std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const
       break;
     case Family::cumulative:
       return running_sums(contract, operands[0]);
+    case Family::attention:
+      leading = attended(contract, operands);
+      if (contract.attention.partial) return leading;
+      break;
     case Family::pointwise:
     case Family::gather:
       break;

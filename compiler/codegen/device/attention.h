@@ -1,0 +1,424 @@
+// attention: one head of m rows of q over n keys, with the softmax taken as the keys come by; see Family::attention for what it is.
+//
+// A kernel K has: m, n, d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where there is none:
+// any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial, empty_is_zero; scale, softcap;
+// Extras = List<OperandOf<…>…>; body(normalized, values…), but not if partial.
+//
+// f32: rows of q are lanes. A panel is a few vectors of rows; its q lies transposed in scratch, and so do its o, its m and its l. For each
+// block of keys, whose k and v are decoded into scratch as they lie, row by row:
+//     scores[key, row] = sum over d of k[key, d] * q[d, row]      (one element of k times vectors of rows)
+//     the maximum, exp and the sum over keys are operations on whole vectors; p takes the place of the scores
+//     o[c, row] = o[c, row] * factor[row] + sum over keys of v[key, c] * p[key, row]
+// Sums are fused multiply-adds in the order of d and of the keys. So a row of the result depends on its operands and on the size of a key
+// block, which is the same on all targets, and on nothing else, to the last bit.
+#pragma once
+
+#include "compiler/codegen/device/gemm.h"
+
+namespace low::device {
+
+template <i64 number>
+struct Constant {
+  static constexpr i64 value = number;
+};
+
+// exp(x) for x <= 0 or NaN: the bits of math::exp.
+LOW_INLINE Vector exp_of_negative(Vector x) {
+  constexpr f32 magic = 0x1.8p+23f;
+  const Vector lowest_argument = splat(-104.0f);
+  const Vector y = lowest_argument > x ? lowest_argument : x;
+  const Vector shifted = multiply_add(y, splat(0x1.715476p+0f), splat(magic));
+  const Vector n = shifted - magic;
+  const Vector r = multiply_add(n, splat(0x1.05c610p-29f), multiply_add(n, splat(-0x1.62e430p-1f), y));
+  Vector p = multiply_add(r, splat(0x1.592f58p-10f), splat(0x1.11b9f0p-7f));
+  p = multiply_add(p, r, splat(0x1.55699ep-5f));
+  p = multiply_add(p, r, splat(0x1.555590p-3f));
+  p = multiply_add(p, r, splat(0x1.fffffap-2f));
+  const Vector value = multiply_add(p, r * r, r) + 1.0f;
+  return scale_by_power(value, n, shifted);
+}
+
+// out[i * out_stride + j] = from[i * row_stride + j * column_stride], rounded to Math, for i < rows, j < columns.
+template <Access along_rows, Access along_columns, typename Math, typename T>
+LOW_NOINLINE void pack_block(const T* from, i64 row_stride, i64 column_stride, i64 rows, i64 columns, f32* out,
+                             i64 out_stride) {
+  if constexpr (along_columns == Access::unit) {
+    if (columns >= lanes) {
+      for (i64 i = 0; i < rows; ++i) {
+        // The last vector overlaps the one before it.
+        for (i64 j = 0; j < columns; j += lanes) {
+          const i64 at = smaller(j, columns - lanes);
+          store_vector(out + i * out_stride + at, load_lanes<Math>(from + i * row_stride + at));
+        }
+      }
+      return;
+    }
+  } else if constexpr (along_rows == Access::unit) {
+    transpose_to<Math>(from, column_stride, rows, columns, out, out_stride);
+    return;
+  }
+  for (i64 i = 0; i < rows; ++i) {
+    for (i64 j = 0; j < columns; ++j) out[i * out_stride + j] = to_math<Math>(from[i * row_stride + j * column_stride]);
+  }
+}
+
+// Vectors of rows in a panel, and rows of a register tile of that width.
+template <int width>
+inline constexpr int tile_rows = lanes == 16 ? (width == 1   ? 14
+                                                : width == 2 ? 12
+                                                             : 9)
+                                             : (width == 1 ? 8 : 6);
+
+// Calls f(first, Constant<rows of the tile>) for tiles of nearly equal size.
+template <int most, i64 count, typename F>
+LOW_INLINE void for_each_tile(F f) {
+  constexpr i64 tiles = (count + most - 1) / most, base = count / tiles, larger = count % tiles;
+  i64 first = 0;
+  if constexpr (larger > 0) {
+    for (; first < larger * (base + 1); first += base + 1) f(first, Constant<base + 1>{});
+  }
+  for (; first < count; first += base) f(first, Constant<base>{});
+}
+
+// total[r] += sum over k of a[r * row_stride + k * depth_stride] * b[k], b's rows `width` vectors long.
+template <int width, int rows, i64 row_stride, i64 depth_stride>
+LOW_INLINE void multiply_tile(const f32* a, const f32* b, i64 depth, Vector (&total)[rows][width]) {
+  for (i64 k = 0; k < depth; ++k) {
+    Vector bk[width];
+#pragma unroll
+    for (int w = 0; w < width; ++w) bk[w] = load_vector(b + (k * width + w) * lanes);
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const Vector ar = splat(a[r * row_stride + k * depth_stride]);
+#pragma unroll
+      for (int w = 0; w < width; ++w) total[r][w] = multiply_add(ar, bk[w], total[r][w]);
+    }
+  }
+}
+template <int width, int rows, i64 d>
+LOW_NOINLINE void score_tile(const f32* k, const f32* q, f32 scale, f32* scores) {
+  Vector total[rows][width] = {};
+  multiply_tile<width, rows, d, 1>(k, q, d, total);
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+#pragma unroll
+    for (int w = 0; w < width; ++w) store_vector(scores + (r * width + w) * lanes, total[r][w] * scale);
+  }
+}
+template <int width, int rows, i64 dv>
+LOW_NOINLINE void value_tile(const f32* v, const f32* p, i64 keys, const f32* factor, f32* o) {
+  Vector total[rows][width];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+#pragma unroll
+    for (int w = 0; w < width; ++w)
+      total[r][w] = load_vector(o + (r * width + w) * lanes) * load_vector(factor + w * lanes);
+  }
+  multiply_tile<width, rows, 1, dv>(v, p, keys, total);
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+#pragma unroll
+    for (int w = 0; w < width; ++w) store_vector(o + (r * width + w) * lanes, total[r][w]);
+  }
+}
+
+// A panel in scratch: rows [row, row + rows) of q, and what belongs to them, each `width` vectors long.
+struct AttentionPanel {
+  i64 row, rows;
+  f32 *q, *o, *largest, *sum;  // [d, width], [dv, width], [width], [width]
+};
+
+// Mask, diagonal and softcap, in place; the largest score of each row, or of the rows before. Row i takes part in scores of key j if
+// i + begin >= j.
+template <typename Kernel, int width, i64 keys>
+LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 begin, Vector (&largest)[width]) {
+  using Index = i32 __attribute__((ext_vector_type(lanes)));
+  if constexpr (Kernel::softcap > 0) {
+    constexpr f32 cap = static_cast<f32>(Kernel::softcap);
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+    for (i64 i = 0; i < keys * width * lanes; ++i) scores[i] = cap * math::tanh(scores[i] / cap);
+  }
+  Index lane;
+  for (int i = 0; i < lanes; ++i) lane[i] = i;
+  const bool cut = Kernel::diagonal > 0 && keys - 1 > begin;
+  for (i64 j = 0; j < keys; ++j) {
+#pragma unroll
+    for (int w = 0; w < width; ++w) {
+      f32* const at = scores + (j * width + w) * lanes;
+      Vector s = load_vector(at);
+      if constexpr (Kernel::mask > 0) {
+        const Vector m = load_vector(mask + (j * width + w) * lanes);
+        if constexpr (Kernel::bool_mask) {
+          s = m == 0.0f ? splat(-math::infinity_f32) : s;
+        } else {
+          s += m;
+        }
+      }
+      if (cut) {
+        // Clamped to where it makes a difference.
+        const i64 first = smaller(j - begin < 0 ? 0 : j - begin, width * lanes) - w * lanes;
+        s = lane < static_cast<i32>(first) ? splat(-math::infinity_f32) : s;
+      }
+      if (Kernel::mask > 0 || cut) store_vector(at, s);
+      largest[w] = s > largest[w] ? s : largest[w];
+    }
+  }
+}
+
+// One panel and one block of keys; `begin`: as in finish_scores, for the block's first key.
+template <typename Kernel, int width, i64 keys>
+LOW_NOINLINE void attend_panel(const f32* k, const f32* v, const AttentionPanel& panel, f32* scores, const f32* mask,
+                               i64 begin) {
+  for_each_tile<tile_rows<width>, keys>([&](i64 j, auto rows) __attribute__((always_inline)) {
+    score_tile<width, decltype(rows)::value, Kernel::d>(k + j * Kernel::d, panel.q, static_cast<f32>(Kernel::scale),
+                                                        scores + j * width * lanes);
+  });
+  Vector largest[width], shift[width], sum[width];
+#pragma unroll
+  for (int w = 0; w < width; ++w) largest[w] = load_vector(panel.largest + w * lanes);
+  finish_scores<Kernel, width, keys>(scores, mask, begin, largest);
+  alignas(64) f32 factor[width * lanes];
+#pragma unroll
+  for (int w = 0; w < width; ++w) {
+    // Where nothing took part so far, all terms become 0.
+    shift[w] = largest[w] == -math::infinity_f32 ? splat(0.0f) : largest[w];
+    sum[w] = splat(0.0f);
+  }
+  for (i64 j = 0; j < keys; ++j) {
+#pragma unroll
+    for (int w = 0; w < width; ++w) {
+      f32* const at = scores + (j * width + w) * lanes;
+      const Vector p = exp_of_negative(load_vector(at) - shift[w]);
+      store_vector(at, p);
+      sum[w] += p;
+    }
+  }
+#pragma unroll
+  for (int w = 0; w < width; ++w) {
+    const Vector f = exp_of_negative(load_vector(panel.largest + w * lanes) - shift[w]);
+    store_vector(factor + w * lanes, f);
+    store_vector(panel.largest + w * lanes, largest[w]);
+    store_vector(panel.sum + w * lanes, multiply_add(load_vector(panel.sum + w * lanes), f, sum[w]));
+  }
+  for_each_tile<tile_rows<width>, Kernel::dv>([&](i64 c, auto rows) __attribute__((always_inline)) {
+    value_tile<width, decltype(rows)::value, Kernel::dv>(v + c, scores, keys, factor, panel.o + c * width * lanes);
+  });
+}
+
+// q, and the state that earlier keys left or that of no keys.
+template <typename Kernel, int width>
+LOW_NOINLINE void begin_panel(const Operands& operands, const AttentionPanel& panel) {
+  using Q = typename Kernel::Q;
+  constexpr i64 stride = width * lanes;
+  const i64 q_m = operands.stride<Q>(0, 0), q_d = operands.stride<Q>(0, 1);
+  for (i64 i = 0; i < Kernel::d * stride; ++i) panel.q[i] = 0;
+  pack_block<Q::axes[1], Q::axes[0], typename Kernel::Math>(
+      operands.address<const typename Q::Type>(0) + panel.row * q_m, q_d, q_m, Kernel::d, panel.rows, panel.q, stride);
+  for (i64 i = 0; i < Kernel::dv * stride; ++i) panel.o[i] = 0;
+  for (i64 i = 0; i < stride; ++i) panel.largest[i] = -math::infinity_f32, panel.sum[i] = 0;
+  if constexpr (Kernel::state > 0) {
+    using State = typename Kernel::State;
+    const i64 rows = operands.stride<State>(Kernel::state, 0), columns = operands.stride<State>(Kernel::state, 1);
+    const f32* from = operands.address<const f32>(Kernel::state) + panel.row * rows;
+    pack_block<State::axes[1], State::axes[0], f32>(from, columns, rows, Kernel::dv, panel.rows, panel.o, stride);
+    for (i64 i = 0; i < panel.rows; ++i) {
+      panel.largest[i] = from[i * rows + Kernel::dv * columns];
+      panel.sum[i] = from[i * rows + (Kernel::dv + 1) * columns];
+    }
+  }
+}
+
+// The state, or the result of the body. `rows`: scratch for one panel, row by row.
+template <typename Kernel, int width>
+LOW_NOINLINE void end_panel(const Operands& operands, const AttentionPanel& panel, f32* rows) {
+  constexpr i64 stride = width * lanes;
+  if constexpr (!Kernel::partial) {
+    for (i64 i = 0; i < Kernel::dv * stride; i += lanes) {
+      const Vector sum = load_vector(panel.sum + i % stride);
+      Vector o = load_vector(panel.o + i) / sum;
+      if constexpr (Kernel::empty_is_zero) o = sum == 0.0f ? splat(0.0f) : o;
+      store_vector(panel.o + i, o);
+    }
+  }
+  transpose_to<f32>(panel.o, stride, panel.rows, Kernel::dv, rows, Kernel::dv);
+  if constexpr (Kernel::partial) {
+    using Result = typename Kernel::Result;
+    const i64 step = operands.stride<Result>(Kernel::extras, 1);
+    f32* to = operands.address<f32>(Kernel::extras) + panel.row * operands.stride<Result>(Kernel::extras, 0);
+    for (i64 i = 0; i < panel.rows; ++i, to += operands.stride<Result>(Kernel::extras, 0)) {
+      const f32* from = rows + i * Kernel::dv;
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+      for (i64 c = 0; c < Kernel::dv; ++c) to[c * step] = from[c];
+      to[Kernel::dv * step] = panel.largest[i];
+      to[(Kernel::dv + 1) * step] = panel.sum[i];
+    }
+  } else {
+    epilogue<Kernel, Kernel::extras>(operands, panel.row, panel.rows, 0, Kernel::dv, rows, Kernel::dv);
+  }
+}
+
+template <typename Kernel>
+LOW_INLINE void attention_blocked(const Operands& operands, unsigned char* scratch) {
+  using K = typename Kernel::K;
+  using V = typename Kernel::V;
+  using Mask = typename Kernel::Mask;
+  using Math = typename Kernel::Math;
+  constexpr AttentionBlocks blocks =
+      attention_blocks(tiling, Kernel::m, Kernel::n, Kernel::d, Kernel::dv, Kernel::mask > 0);
+  f32* const base = reinterpret_cast<f32*>(scratch);
+  f32 *const k = base + blocks.k, *const v = base + blocks.v, *const scores = base + blocks.scores,
+             *const mask = base + blocks.mask, *const rows = base + blocks.rows;
+  const i64 k_n = operands.stride<K>(1, 0), k_d = operands.stride<K>(1, 1);
+  const i64 v_n = operands.stride<V>(2, 0), v_d = operands.stride<V>(2, 1);
+  const auto* const k_from = operands.address<const typename K::Type>(1);
+  const auto* const v_from = operands.address<const typename V::Type>(2);
+  i64 diagonal = 0;
+  if constexpr (Kernel::diagonal > 0) diagonal = *operands.address<const i32>(Kernel::diagonal);
+
+  for (i64 first = 0; first < blocks.panels; first += blocks.block_panels) {
+    const i64 end = smaller(first + blocks.block_panels, blocks.panels);
+    // f(panel, Constant<its width>); the larger ones come first.
+    const auto for_each_panel = [&](auto f) __attribute__((always_inline)) {
+      const auto panel_at = [&](i64 p) {
+        const i64 before = first * blocks.width + smaller(first, blocks.larger);  // vectors of earlier blocks
+        const i64 vector = p * blocks.width + smaller(p, blocks.larger);
+        const i64 width = blocks.width + (p < blocks.larger ? 1 : 0), at = (vector - before) * lanes;
+        return AttentionPanel{vector * lanes,
+                              smaller(width * lanes, Kernel::m - vector * lanes),
+                              base + blocks.q + at * Kernel::d,
+                              base + blocks.o + at * Kernel::dv,
+                              base + blocks.largest + at,
+                              base + blocks.sum + at};
+      };
+      i64 p = first;
+      if constexpr (blocks.larger > 0) {
+        for (; p < smaller(end, blocks.larger); ++p) f(panel_at(p), Constant<blocks.width + 1>{});
+      }
+      for (; p < end; ++p) f(panel_at(p), Constant<blocks.width>{});
+    };
+    const i64 rows_end = smaller((end * blocks.width + smaller(end, blocks.larger)) * lanes, Kernel::m);
+    for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
+      begin_panel<Kernel, decltype(width)::value>(operands, panel);
+    });
+    const auto attend = [&](i64 key, auto count) __attribute__((always_inline)) {
+      constexpr i64 keys = decltype(count)::value;
+      pack_block<K::axes[0], K::axes[1], Math>(k_from + key * k_n, k_n, k_d, keys, Kernel::d, k, Kernel::d);
+      pack_block<V::axes[0], V::axes[1], Math>(v_from + key * v_n, v_n, v_d, keys, Kernel::dv, v, Kernel::dv);
+      for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
+        constexpr i64 stride = decltype(width)::value * lanes;
+        const i64 begin = panel.row + diagonal - key;
+        if (Kernel::diagonal > 0 && begin + panel.rows - 1 < 0) return;
+        if constexpr (Kernel::mask > 0) {
+          const i64 mask_m = operands.stride<Mask>(Kernel::mask, 0), mask_n = operands.stride<Mask>(Kernel::mask, 1);
+          if (panel.rows < stride) {
+            for (i64 i = 0; i < keys * stride; ++i) mask[i] = 0;
+          }
+          pack_block<Mask::axes[1], Mask::axes[0], f32>(
+              operands.address<const typename Mask::Type>(Kernel::mask) + panel.row * mask_m + key * mask_n, mask_n,
+              mask_m, keys, panel.rows, mask, stride);
+        }
+        attend_panel<Kernel, decltype(width)::value, keys>(k, v, panel, scores, mask, begin);
+      });
+    };
+    constexpr i64 rest = (Kernel::n - 1) % blocks.keys + 1;
+    // Keys beyond the last row's diagonal take part in no row.
+    const auto needed = [&](i64 key) __attribute__((always_inline)) {
+      return Kernel::diagonal == 0 || key <= rows_end - 1 + diagonal;
+    };
+    i64 key = 0;
+    for (; key + rest < Kernel::n && needed(key); key += blocks.keys) attend(key, Constant<blocks.keys>{});
+    if (key + rest == Kernel::n && needed(key)) attend(key, Constant<rest>{});
+    for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
+      end_panel<Kernel, decltype(width)::value>(operands, panel, rows);
+    });
+  }
+}
+
+// f64: row by row, a few keys at a time.
+template <typename Kernel>
+LOW_INLINE void attention_plain(const Operands& operands, unsigned char* scratch) {
+  using Q = typename Kernel::Q;
+  using K = typename Kernel::K;
+  using V = typename Kernel::V;
+  using Mask = typename Kernel::Mask;
+  using State = typename Kernel::State;
+  using Result = typename Kernel::Result;
+  constexpr i64 block = 64;
+  f64* const o = reinterpret_cast<f64*>(scratch);
+  const auto value = [](const auto* p) __attribute__((always_inline)) {
+    return convert<f64>(convert<typename Kernel::Math>(load(p)));
+  };
+  i64 diagonal = 0;
+  if constexpr (Kernel::diagonal > 0) diagonal = *operands.address<const i32>(Kernel::diagonal);
+  for (i64 i = 0; i < Kernel::m; ++i) {
+    const auto* const q = operands.address<const typename Q::Type>(0) + i * operands.stride<Q>(0, 0);
+    f64 largest = -math::infinity_f64, sum = 0;
+    for (i64 c = 0; c < Kernel::dv; ++c) o[c] = 0;
+    if constexpr (Kernel::state > 0) {
+      const i64 step = operands.stride<State>(Kernel::state, 1);
+      const f64* from = operands.address<const f64>(Kernel::state) + i * operands.stride<State>(Kernel::state, 0);
+      for (i64 c = 0; c < Kernel::dv; ++c) o[c] = from[c * step];
+      largest = from[Kernel::dv * step];
+      sum = from[(Kernel::dv + 1) * step];
+    }
+    const i64 n = Kernel::diagonal == 0 ? Kernel::n : i + diagonal + 1 < Kernel::n ? i + diagonal + 1 : Kernel::n;
+    for (i64 key = 0; key < n; key += block) {
+      const i64 keys = smaller(block, n - key);
+      f64 scores[block], before = largest;
+      for (i64 j = 0; j < keys; ++j) {
+        const auto* const k = operands.address<const typename K::Type>(1) + (key + j) * operands.stride<K>(1, 0);
+        f64 s = 0;
+        for (i64 c = 0; c < Kernel::d; ++c)
+          s = math::fma(value(q + c * operands.stride<Q>(0, 1)), value(k + c * operands.stride<K>(1, 1)), s);
+        s *= Kernel::scale;
+        if constexpr (Kernel::softcap > 0) s = Kernel::softcap * math::tanh(s / Kernel::softcap);
+        if constexpr (Kernel::mask > 0) {
+          const auto m =
+              load(operands.address<const typename Mask::Type>(Kernel::mask) +
+                   i * operands.stride<Mask>(Kernel::mask, 0) + (key + j) * operands.stride<Mask>(Kernel::mask, 1));
+          if constexpr (Kernel::bool_mask) {
+            s = m ? s : -math::infinity_f64;
+          } else {
+            s += convert<f64>(m);
+          }
+        }
+        scores[j] = s;
+        largest = s > largest ? s : largest;
+      }
+      const f64 shift = largest == -math::infinity_f64 ? 0.0 : largest;
+      const f64 factor = math::exp(before - shift);
+      sum *= factor;
+      for (i64 c = 0; c < Kernel::dv; ++c) o[c] *= factor;
+      for (i64 j = 0; j < keys; ++j) {
+        const auto* const v = operands.address<const typename V::Type>(2) + (key + j) * operands.stride<V>(2, 0);
+        const f64 p = math::exp(scores[j] - shift);
+        sum += p;
+        for (i64 c = 0; c < Kernel::dv; ++c) o[c] = math::fma(p, value(v + c * operands.stride<V>(2, 1)), o[c]);
+      }
+    }
+    if constexpr (Kernel::partial) {
+      const i64 step = operands.stride<Result>(Kernel::extras, 1);
+      f64* to = operands.address<f64>(Kernel::extras) + i * operands.stride<Result>(Kernel::extras, 0);
+      for (i64 c = 0; c < Kernel::dv; ++c) to[c * step] = o[c];
+      to[Kernel::dv * step] = largest;
+      to[(Kernel::dv + 1) * step] = sum;
+    } else {
+      for (i64 c = 0; c < Kernel::dv; ++c) o[c] = Kernel::empty_is_zero && sum == 0 ? 0.0 : o[c] / sum;
+      epilogue<Kernel, Kernel::extras>(operands, i, 1, 0, Kernel::dv, o, Kernel::dv);
+    }
+  }
+}
+
+template <typename Kernel>
+LOW_NOINLINE void attention(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+  if constexpr (Kernel::m > 0) {
+    const Operands operands(launch, command);
+    if constexpr (is_same<typename Kernel::Accumulate, f32>) {
+      attention_blocked<Kernel>(operands, scratch);
+    } else {
+      attention_plain<Kernel>(operands, scratch);
+    }
+  }
+}
+
+}  // namespace low::device

@@ -1,0 +1,161 @@
+#include "compiler/low/expand/attention_runs.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "compiler/graph/shapes.h"
+#include "compiler/low/expand/placed.h"
+
+namespace low {
+
+AttentionRuns::AttentionRuns(const Graph& graph, const Op& op, const Machine& machine)
+    : attributes_(std::get<Attention>(op.attributes)), extents_(attention_extents(graph, op)) {
+  const std::span<const ValueId> operands = graph.operands(op);
+  q_ = graph.type(operands[0]).dtype;
+  k_ = graph.type(operands[1]).dtype;
+  v_ = graph.type(operands[2]).dtype;
+  result_ = graph.type(graph.result(op)).dtype;
+  sum_ = attention_type(q_, k_, v_);
+  math_ = attention_math(machine, q_, k_, v_);
+  score_math_ = value_math_ = sum_;
+  if (sum_ == DType::f32) {
+    matmul_rate(machine, q_, k_, &score_math_);
+    matmul_rate(machine, sum_, v_, &value_math_);
+  }
+  if (attributes_.masked) {
+    mask_ = graph.type(operands[3]).shape;
+    mask_type_ = graph.type(operands[3]).dtype;
+  }
+  for (const ValueId extra : operands.subspan(attributes_.masked ? 4 : 3)) {
+    extras_.push_back(extra);
+    extra_types_.push_back(graph.type(extra).dtype);
+  }
+  epilogue_ = attributes_.epilogue ? *attributes_.epilogue : converted(sum_, result_);
+}
+
+int64_t AttentionRuns::mask_row(int64_t batch, int64_t head, int64_t row) const {
+  const int64_t index = batch * extents_.q_heads + head;
+  const int64_t b = mask_[0] == 1 ? 0 : index / attributes_.mask_heads;
+  const int64_t h = mask_[1] == 1 ? 0 : index % attributes_.mask_heads;
+  return (b * mask_[1] + h) * mask_[2] + (mask_[2] == 1 ? 0 : row);
+}
+
+int32_t AttentionRuns::diagonal(int64_t row, int64_t key) const {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  return static_cast<int32_t>(
+      std::clamp(std::clamp(*attributes_.diagonal, -most / 2, most / 2) + row - key, -most, most));
+}
+
+bool AttentionRuns::takes_part(int64_t row, int64_t rows, int64_t key) const {
+  return !attributes_.diagonal || diagonal(row + rows - 1, key) >= 0;
+}
+
+Tensor AttentionRuns::causal_mask() const {
+  Tensor mask(DType::boolean, {extents_.m, extents_.n});
+  for (int64_t i = 0; i < extents_.m; ++i) {
+    const int64_t keys = std::clamp<int64_t>(int64_t{diagonal(i, 0)} + 1, 0, extents_.n);
+    std::fill_n(mask.bytes().begin() + i * extents_.n, keys, std::byte{1});
+  }
+  return mask;
+}
+
+Expr AttentionRuns::scores_expr() const {
+  const bool causal = attributes_.diagonal.has_value();
+  ExprBuilder expr(1 + (masked() ? 1 : 0) + (causal ? 1 : 0));
+  uint16_t score = expr.binary(ExprOp::mul, expr.input(0, sum_), expr.constant(sum_, attributes_.scale));
+  if (attributes_.softcap > 0) {
+    const uint16_t cap = expr.constant(sum_, attributes_.softcap);
+    score = expr.binary(ExprOp::mul, cap, expr.unary(ExprOp::tanh, expr.binary(ExprOp::div, score, cap)));
+  }
+  const uint16_t nothing = expr.constant(sum_, -std::numeric_limits<double>::infinity());
+  int next = 1;
+  if (masked()) {
+    const uint16_t mask = expr.input(next++, mask_type_);
+    score = mask_type_ == DType::boolean ? expr.where(mask, score, nothing)
+                                         : expr.binary(ExprOp::add, score, expr.convert(mask, sum_));
+  }
+  if (causal) score = expr.where(expr.input(next, DType::boolean), score, nothing);
+  return std::move(expr).finish(score);
+}
+
+AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t rows, int64_t keys,
+                                        std::span<const Strides> strides) const {
+  using Kind = AttentionStage::Kind;
+  Form form;
+  KernelContract& contract = form.contract;
+  contract.accumulate = sum_;
+  const bool causal = attributes_.diagonal.has_value();
+  const auto add = [&](DType dtype, const Shape& extents, const Strides& of) {
+    contract.operands.push_back({dtype, access_list(extents, of)});
+    form.extents.push_back(extents);
+    form.strides.push_back(of);
+  };
+  const auto next = [&] { return strides[form.strides.size()]; };
+  const auto turned = [&] { return Strides{next()[1], next()[0]}; };
+  const Shape scores{rows, keys}, output{rows, extents_.dv};
+  switch (stage.kind) {
+    case Kind::flash: {
+      contract.family = Family::attention;
+      contract.extents = {rows, keys, extents_.d, extents_.dv};
+      contract.math = math_;
+      contract.attention = {.masked = masked(),
+                            .causal = causal,
+                            .continues = stage.continues,
+                            .partial = stage.partial,
+                            .empty_is_zero = attributes_.empty_is_zero,
+                            .scale = attributes_.scale,
+                            .softcap = attributes_.softcap};
+      const Shape state{rows, extents_.dv + 2};
+      add(q_, {rows, extents_.d}, next());
+      add(k_, {keys, extents_.d}, next());
+      add(v_, {keys, extents_.dv}, next());
+      if (masked()) add(mask_type_, scores, next());
+      if (causal) add(DType::i32, {1}, {0});
+      if (stage.continues) add(sum_, state, next());
+      if (stage.partial) {
+        add(sum_, state, next());
+      } else {
+        for (const DType extra : extra_types_) add(extra, output, next());
+        add(result_, output, next());
+        contract.expr = epilogue_;
+      }
+      break;
+    }
+    case Kind::scores:
+      contract.family = Family::gemm;
+      contract.extents = {rows, keys, extents_.d};
+      contract.math = score_math_;
+      contract.stage_k = extents_.d;
+      contract.expr = scores_expr();
+      add(q_, {rows, extents_.d}, next());
+      add(k_, {extents_.d, keys}, turned());
+      if (masked()) add(mask_type_, scores, next());
+      if (causal) add(DType::boolean, scores, next());
+      add(sum_, scores, next());
+      break;
+    case Kind::softmax:
+      contract.family = Family::rowwise;
+      contract.extents = scores;
+      contract.inner = 1;
+      contract.kind = static_cast<uint8_t>(Rowwise::Kind::softmax);
+      contract.math = sum_;
+      contract.expr = converted(sum_, sum_);
+      add(sum_, scores, next());
+      add(sum_, scores, next());
+      break;
+    case Kind::sums:
+      contract.family = Family::gemm;
+      contract.extents = {rows, extents_.dv, keys};
+      contract.math = value_math_;
+      contract.stage_k = keys;
+      contract.expr = epilogue_;
+      add(sum_, scores, next());
+      add(v_, {keys, extents_.dv}, next());
+      for (const DType extra : extra_types_) add(extra, output, next());
+      add(result_, output, next());
+      break;
+  }
+  return form;
+}
+
+}  // namespace low

@@ -1,0 +1,99 @@
+#include "compiler/workload/linear.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "runtime/tensor/dtype.h"
+
+namespace low {
+namespace {
+
+// Everything is integer arithmetic, +, *, / and sqrt, which IEEE 754 defines to the last bit: no libm.
+
+// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+// The i-th number of a stream depends on nothing but (stream, block, i).
+class Random {
+ public:
+  Random(uint64_t stream, int block) : seed_(mix(stream << 32 | static_cast<uint32_t>(block))) {}
+  // The sum of eight random bytes: 0 to 2040, nearly normal.
+  uint32_t byte_sum(int64_t i) const {
+    uint64_t bits = mix(seed_ + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15);
+    bits = (bits & 0x00ff00ff00ff00ff) + ((bits >> 8) & 0x00ff00ff00ff00ff);
+    bits = (bits & 0x0000ffff0000ffff) + ((bits >> 16) & 0x0000ffff0000ffff);
+    return static_cast<uint32_t>(bits) + static_cast<uint32_t>(bits >> 32);
+  }
+
+ private:
+  uint64_t seed_;
+};
+
+constexpr uint32_t byte_sums = 8 * 255 + 1;
+
+// A byte sum as a number of mean 0 and variance 1: the variance of one byte is (256^2 - 1) / 12.
+double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 127.5) / std::sqrt(8 * 65535.0 / 12); }
+
+// FP8 weights hold the normal number times this: at most 4.9 * 16 = 78 of 448, which leaves room for one wrong weight to stand out.
+constexpr double weight_unit = 16;
+
+// What weights of output channel `n` are multiplied with: channels differ by up to 25 percent.
+double channel_deviation(const Linear& linear, int block, int64_t n) {
+  const double factor = 1 + 0.0625 * normal(Random(linear.channel, block).byte_sum(n));
+  return factor * linear.gain / std::sqrt(static_cast<double>(linear.inputs));
+}
+
+}  // namespace
+
+void append_float(std::string& raw, float value) {
+  std::array<char, sizeof value> bytes{};
+  std::memcpy(bytes.data(), &value, sizeof value);
+  raw.append(bytes.data(), bytes.size());
+}
+
+// [inputs, outputs], row-major.
+void append_weight(std::string& raw, const Linear& linear, int block, bool fp8) {
+  const Random random(linear.weight, block);
+  const int64_t count = linear.inputs * linear.outputs;
+  if (fp8) {
+    std::array<char, byte_sums> codes{};
+    for (uint32_t i = 0; i < byte_sums; ++i) {
+      codes[i] = static_cast<char>(encode(DType::f8e4m3fn, weight_unit * normal(i), Overflow::saturate));
+    }
+    const size_t begin = raw.size();
+    raw.resize(begin + static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) raw[begin + static_cast<size_t>(i)] = codes[random.byte_sum(i)];
+    return;
+  }
+  std::vector<double> deviation;
+  for (int64_t n = 0; n < linear.outputs; ++n) deviation.push_back(channel_deviation(linear, block, n));
+  for (int64_t k = 0; k < linear.inputs; ++k) {
+    for (int64_t n = 0; n < linear.outputs; ++n) {
+      append_float(
+          raw, static_cast<float>(normal(random.byte_sum(k * linear.outputs + n)) * deviation[static_cast<size_t>(n)]));
+    }
+  }
+}
+
+void append_scale(std::string& raw, const Linear& linear, int block) {
+  for (int64_t n = 0; n < linear.outputs; ++n) {
+    append_float(raw, static_cast<float>(channel_deviation(linear, block, n) / weight_unit));
+  }
+}
+
+void append_bias(std::string& raw, const Linear& linear, int block) {
+  const Random random(linear.bias, block);
+  for (int64_t n = 0; n < linear.outputs; ++n) {
+    const double number = normal(random.byte_sum(n));
+    const double magnitude = linear.bias_size.floor + (1 - linear.bias_size.floor) * std::abs(number);
+    append_float(raw, static_cast<float>(linear.bias_size.scale * (number < 0 ? -magnitude : magnitude)));
+  }
+}
+
+}  // namespace low
