@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "compiler/graph/passes/passes.h"
-
 namespace low {
 namespace {
 
@@ -66,6 +64,12 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
   return targets;
 }
 
+Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options) {
+  LOW_TRY(Graph graph, run_passes(model, options));
+  if (machine.global_memory) return graph;
+  return legalize_for_tiles(graph, options);
+}
+
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                     ThreadPool& pool) {
   announce(options, "search");
@@ -118,7 +122,7 @@ Result<Compilation> compile_graph(const Graph& model, const CompileOptions& opti
   LOW_TRY(const Machine machine, select_machine(options));
   LOW_TRY(const std::vector<std::string> targets, select_targets(options, machine));
   announce(options, "passes");
-  LOW_TRY(Graph graph, run_passes(model));
+  LOW_TRY(Graph graph, graph_for(machine, model, options.passes));
   LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
   announce(options, "codegen");
   KernelSet kernels = collect_kernels(planned.graph, planned.schedule);

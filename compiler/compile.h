@@ -11,6 +11,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/exchange/exchange.h"
 #include "compiler/frontend/frontend.h"
+#include "compiler/graph/passes/passes.h"
 #include "compiler/low/low.h"
 #include "compiler/placement/placement.h"
 #include "compiler/search/search.h"
@@ -19,6 +20,7 @@ namespace low {
 
 struct CompileOptions {
   FrontendOptions frontend;
+  PassOptions passes;
   std::vector<std::string> targets;  // "host" stands for both x86-64 levels; empty: host, or the machine's own
   std::string machine;               // empty: the one that the targets imply
   std::optional<uint32_t> tiles;     // logical tiles of the host
@@ -51,6 +53,9 @@ struct PlannedProgram {
   const Plan& plan() const { return finalists[chosen].finalist.plan; }
 };
 
+// The graph that is planned, searched, digested and expanded for the machine: run_passes, and without global memory legalize_for_tiles.
+Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options);
+
 // search (or the given plan), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                     ThreadPool& pool);
@@ -61,7 +66,7 @@ Result<Machine> select_machine(const CompileOptions& options);
 Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine);
 
 struct Compilation {
-  Graph graph;  // after the passes
+  Graph graph;  // graph_for the machine
   PlannedProgram planned;
   KernelSet kernels;
   std::string source;

@@ -36,6 +36,10 @@ struct CompileCommand {
   std::string print;   // a stage's name
   bool explain = false;
   bool json = false;
+  bool keep_repeats = false;  // of one iteration
+  bool benchmark_search = false;
+  int runs = 5;             // of the search, to time it
+  bool exhaustive = false;  // compare with the best of all plans
 };
 int compile_command(const CompileCommand& command);
 

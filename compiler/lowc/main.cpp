@@ -87,15 +87,26 @@ int run(int argc, char** argv) {
   CompileCommand compile;
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
   add_model_options(*compile_app, compile.model, "ONNX model");
-  compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
+  auto* output = compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
   auto* print =
       compile_app->add_option("--print", compile.print,
                               "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
-  auto* explain = compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
+  auto* explain = compile_app->add_flag("--explain", compile.explain, "print the finalists side by side");
   auto* compile_json = compile_app->add_flag("--json", compile.json, "report as JSON");
+  compile_app->add_flag("--keep-repeats", compile.keep_repeats,
+                        "keep repeats of one iteration, which are replaced by their bodies otherwise");
+  auto* benchmark = compile_app->add_flag("--benchmark-search", compile.benchmark_search,
+                                          "time the search for the machine, or for each machine where none is named");
+  compile_app->add_option("--runs", compile.runs, "timed searches, after one that warms up")
+      ->check(CLI::Range(1, 1000))
+      ->needs(benchmark);
+  compile_app
+      ->add_flag("--exhaustive", compile.exhaustive, "compare the search with the best of all plans (small models)")
+      ->needs(benchmark);
   // One text on stdout.
   print->excludes(explain)->excludes(compile_json);
   explain->excludes(compile_json);
+  for (CLI::Option* other : {print, explain, output}) benchmark->excludes(other);
   compile_app->callback([&] {
     set_verbosity(compile.model.verbose);
     code = compile_command(compile);

@@ -21,6 +21,8 @@
 //  - SplitPlan: the axis is 0, which cuts the matrix's rows (into at most as many parts as there are), or the last one, which cuts columns
 //    (rank 1: columns). Part i stays on tile i.
 //  - Only a reshape that keeps the last extent can be a view; every other movement is a copy.
+//  - reduce, rowwise and cumulative are along the last axis, and there is no pad: legalize_for_tiles sees to both. Each part of a gather
+//    pulls what its indices may name: with columns cut, those columns of the whole table.
 namespace low {
 
 // How an operand reaches a kernel.

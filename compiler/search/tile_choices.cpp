@@ -1,6 +1,7 @@
 #include "compiler/search/tile_choices.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "compiler/search/tile_space.h"
 
@@ -136,9 +137,12 @@ std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& wor
   }
   const auto evaluate = [&](const SplitPlan& plan) { return tile_split_cost(context.machine, work, plan); };
   const std::vector<Ranked> all = ranked(context, space, evaluate);
-  const auto same = [&](size_t a, size_t b) { return space[a].axis == space[b].axis; };
+  // Few parts may be slower here, and be gathered in fewer pieces by who comes next: each order of magnitude is a kind of its own.
+  const auto same = [&](size_t a, size_t b) {
+    return space[a].axis == space[b].axis && std::bit_width(space[a].parts) == std::bit_width(space[b].parts);
+  };
   std::vector<TileChoice> choices;
-  for (const Ranked& one : selected(all, static_cast<size_t>(context.options.finalists), same)) {
+  for (const Ranked& one : selected(all, 4 * static_cast<size_t>(context.options.finalists), same)) {
     TileChoice choice;
     choice.cost = evaluate(space[one.index]);
     choice.layout = layout_of(work.shape, space[one.index]);
@@ -164,6 +168,10 @@ std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph
         context, tile_rows(graph, op, operands), required,
         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; }, true);
   }
+  if (std::holds_alternative<Gather>(op.attributes)) {
+    return split_choices(context, tile_gather(graph, op, operands), required,
+                         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; });
+  }
   std::vector<TileChoice> choices;
   if (is_tile_view(graph, op)) {
     TileChoice choice;
@@ -174,7 +182,7 @@ std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph
     ++context.candidates;
     return choices;  // a copy changes nothing that a reader could not do as well
   }
-  return split_choices(context, tile_movement(graph, op, operands[0]), required,
+  return split_choices(context, tile_movement(context.machine, graph, op, operands), required,
                        [](TileChoice& choice, const SplitPlan& split) { choice.plan = MovementPlan{true, split}; });
 }
 

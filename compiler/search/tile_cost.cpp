@@ -1,6 +1,7 @@
 #include "compiler/search/tile_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/search/tile_space.h"
 
@@ -326,63 +327,6 @@ TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const 
   return result;
 }
 
-TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileLayout> operands) {
-  const Type& result = graph.type(graph.result(op));
-  const std::span<const ValueId> values = graph.operands(op);
-  TileSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.expression_nodes = expression_work(std::get<Pointwise>(op.attributes).expr);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Type& type = graph.type(values[i]);
-    work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
-                            TileSplit::Operand::same});
-  }
-  return work;
-}
-
-TileSplit tile_rows(const Graph& graph, const Op& op, std::span<const TileLayout> operands) {
-  const Type& result = graph.type(graph.result(op));
-  const std::span<const ValueId> values = graph.operands(op);
-  TileSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  std::vector<Layout> layouts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Type& type = graph.type(values[i]);
-    layouts.push_back(row_major(type.shape));
-    work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
-                            i == 0 ? TileSplit::Operand::rows : TileSplit::Operand::same});
-  }
-  work.expression_nodes = split_work(graph, op, layouts).expression_nodes;
-  return work;
-}
-
-TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& operand) {
-  const Type& result = graph.type(graph.result(op));
-  const Type& type = graph.type(graph.operands(op)[0]);
-  TileSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.copies = true;
-  work.sources.push_back({operand, work.result_bytes, matrix_extents(type.shape), TileSplit::Operand::moved});
-  if (operand.kind == TileLayout::Kind::constant) {
-    // Whole, on one tile, from where its elements go to their places.
-    work.parameter_bytes = static_cast<uint64_t>(type.shape.elements()) * byte_size(type.dtype) * operand.iterations;
-    work.sources[0].layout = layout_of(type.shape, SplitPlan{});
-  }
-  return work;
-}
-
-TileSplit tile_copy(const Type& type, const TileLayout& source) {
-  TileSplit work;
-  work.shape = type.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(type.dtype));
-  work.copies = true;
-  work.sources.push_back({source, work.result_bytes, matrix_extents(type.shape), TileSplit::Operand::same});
-  return work;
-}
-
 namespace {
 
 // The result's shard on `tile`, in its matrix.
@@ -419,14 +363,20 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
       const TileSplit::Source& source = work.sources[s];
       Arrival from;
       if (source.kind == TileSplit::Operand::moved) {
-        // Where its elements are is not followed: all of them come from elsewhere, row by row.
-        from.remote = shard.elements();
-        const uint64_t sources = source.layout.kind == TileLayout::Kind::tiles ? source.layout.parts() : 1;
-        const auto pieces = static_cast<int64_t>((sources + layout.parts() - 1) / layout.parts());
-        from.pieces = std::min(pieces * shard.batch.size() * shard.rows.size(), from.remote);
-        if (layout.parts() == 1 && source.layout.kind == TileLayout::Kind::tiles && sources == 1) {
-          from = {0, shard.elements(), 0};
-        }
+        // Where its elements are is not followed: all of them come from elsewhere.
+        from.remote = std::min(static_cast<int64_t>(std::ceil(static_cast<double>(shard.elements()) * source.share)),
+                               shard.elements());
+        const bool on_tiles = source.layout.kind == TileLayout::Kind::tiles;
+        const uint64_t sources = on_tiles ? source.layout.parts() : 1;
+        auto pieces = static_cast<int64_t>((sources + layout.parts() - 1) / layout.parts());
+        if (source.pieces == TileSplit::Pieces::crossing) pieces = static_cast<int64_t>(sources);
+        if (source.pieces == TileSplit::Pieces::ragged) pieces *= shard.batch.size() * shard.rows.size();
+        from.pieces = std::min(pieces, from.remote);
+        if (layout.parts() == 1 && on_tiles && sources == 1) from = {0, from.remote, 0};
+      } else if (work.gather) {
+        const GatherWanted wanted =
+            gather_wanted(*work.gather, shard.rows.begin, shard.rows.end, shard.columns.begin, shard.columns.end);
+        from = arrival(source.layout, source.kind == TileSplit::Operand::data ? wanted.data : wanted.indices, tile);
       } else {
         Wanted wanted;
         if (source.extents.rows == extents.rows) {
@@ -468,7 +418,11 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
   Cost compute;
   if (!work.copies) {
     int64_t read = 0;
-    for (size_t s = 0; s < work.sources.size(); ++s) read += constant[s] * work.sources[s].element_bytes;
+    for (size_t s = 0; s < work.sources.size(); ++s) {
+      const TileSplit::Source& source = work.sources[s];
+      // Of a gather's data one element for each of the result.
+      read += source.element_bytes * (source.kind == TileSplit::Operand::data ? layout.shard_elements() : constant[s]);
+    }
     compute =
         kernel_cost(machine, pointwise_run(machine, layout.part_batch * layout.share, layout.part_n,
                                            work.expression_nodes, read, layout.shard_elements() * work.result_bytes));

@@ -215,10 +215,11 @@ class TileRegionSearch {
     } else {
       entry.choices = tile_op_choices(context_, graph_, op, entry.layouts, required);
       if (entry.choices.empty()) {
-        return fail(ErrorKind::unsupported,
-                    fmt::format("search: {}: this operation is not planned for machines without global memory, such as "
-                                "{}, in this version",
-                                describe(graph_, i), context_.machine.name));
+        return fail(
+            is_tile_operation(graph_, op) ? ErrorKind::unsupported : ErrorKind::internal,
+            fmt::format("search: {}: there is no way to plan this operation for machine {}, which has no global "
+                        "memory",
+                        describe(graph_, i), context_.machine.name));
       }
     }
     cache_[i].push_back(std::move(entry));

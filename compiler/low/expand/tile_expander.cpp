@@ -165,6 +165,10 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
     expand_rows(region, op);
     return {};
   }
+  if (std::holds_alternative<Gather>(op.attributes)) {
+    expand_gather(region, op);
+    return {};
+  }
   return expand_movement(region, op, std::get<MovementPlan>(plan));
 }
 

@@ -41,6 +41,7 @@ class TileExpander {
   Result<void> expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op);
   void expand_rows(RegionState& region, const Op& op);
+  void expand_gather(RegionState& region, const Op& op);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   Result<void> expand_repeat(RegionState& region, OpId id, const RepeatPlan& plan);
 

@@ -419,6 +419,7 @@ class Interpreter {
   // Calls function(element) for each element of a use in row-major order until it returns false.
   template <typename Function>
   bool for_each_element(const ViewUse& use, Function&& function) {
+    if (use.chunk == 0 || std::ranges::find(use.extents, 0) != use.extents.end()) return true;
     if (placement_ != nullptr && graph_.allocation(roots_[use.view.allocation]).role != Role::parameter) {
       const Lifetime& lifetime = placement_->lifetimes[use.view.allocation];
       if (superstep_ < lifetime.first || superstep_ > lifetime.last) {
@@ -431,7 +432,6 @@ class Interpreter {
       if (term.level >= iteration_.size() || term.period == 0) return wrong(use, element, "by a term without a Repeat");
       element += static_cast<int64_t>(iteration_[term.level] % term.period) * term.stride;
     }
-    if (use.chunk == 0 || std::ranges::find(use.extents, 0) != use.extents.end()) return true;
     std::array<int64_t, max_rank> index{};
     while (true) {
       for (int64_t i = 0; i < use.chunk; ++i) {
