@@ -129,7 +129,8 @@ std::string text_of(const Graph& graph) {
 std::string text_of(const Plan& plan) { return round_trip(plan, parse_plan); }
 std::string text_of(const TileGraph& graph) {
   ConstantsByHash constants;
-  for (const auto& constant : graph.constants()) constants.emplace_back(constant_hash(*constant), constant);
+  for (const auto& constant : graph.constants())
+    constants.emplace_back(constant_hash(*constant.tensor()), constant.tensor());
   return round_trip(graph, [&](const std::string& text) { return parse_tile_graph(text, constants); });
 }
 

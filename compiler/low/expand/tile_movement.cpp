@@ -65,7 +65,7 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
         const Layout& here = shard.place.layout;
         const View target = view(shard.place, here.offset + i * here.strides[0] + j * here.strides[1], {1, length},
                                  {0, here.strides[1]});
-        transfer(source_view, from->tile, target, shard.tile, source->dtype);
+        transfer(source_view, from->tile, target, shard.tile);
         j += length;
       }
     }
