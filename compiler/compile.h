@@ -25,8 +25,12 @@ struct CompileOptions {
   std::string machine;               // empty: the one that the targets imply
   std::optional<uint32_t> tiles;     // logical tiles of the host
   SearchOptions search;
-  std::optional<std::string> plan;  // text of a plan to replay instead of a search
-  std::string plan_name = "plan";   // its file, for messages
+  struct GivenPlan {
+    std::string text;  // of one plan or of several
+    std::string name;  // its file, for messages
+  };
+  std::vector<GivenPlan> plans;   // finalists to replay instead of a search
+  CacheOptions expansion_caches;  // change no result
   ToolchainOptions toolchain;
   // Told each stage's name when it begins; may be empty.
   std::function<void(std::string_view stage)> progress;
@@ -45,8 +49,9 @@ struct PlannedProgram {
   Machine machine;
   int64_t candidates = 0;
   std::vector<ExpandedFinalist> finalists;
-  size_t chosen = 0;  // index into finalists
-  TileGraph graph;    // of the chosen one
+  size_t chosen = 0;                             // index into finalists
+  CacheStatistics copy_descriptors, copy_plans;  // of the selection attempt
+  TileGraph graph;                               // of the chosen one
   Placement placement;
   Schedule schedule;
 
@@ -56,7 +61,14 @@ struct PlannedProgram {
 // The graph that is planned, searched, digested and expanded for the machine: run_passes, and without global memory legalize_for_tiles.
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options);
 
-// search (or the given plan), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
+// The plans to expand: given ones, verified, or those that the search finds.
+Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                ThreadPool& pool);
+// expand and simplify, as part of the selection attempt to which the caches belong.
+Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine,
+                                  ExpansionCaches& caches);
+
+// search (or the given plans), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                     ThreadPool& pool);
 

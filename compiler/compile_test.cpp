@@ -89,7 +89,8 @@ TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
                                              random.tolerance, "scheduled"));
         const std::string text = print(*simplified);
         ConstantsByHash constants;
-        for (const auto& constant : simplified->constants()) constants.emplace_back(constant_hash(*constant), constant);
+        for (const auto& constant : simplified->constants())
+          constants.emplace_back(constant_hash(*constant.tensor()), constant.tensor());
         const auto again = parse_tile_graph(text, constants);
         ASSERT_TRUE(again.has_value()) << again.error().message;
         EXPECT_EQ(print(*again), text);

@@ -129,7 +129,8 @@ std::string text_of(const Graph& graph) {
 std::string text_of(const Plan& plan) { return round_trip(plan, parse_plan); }
 std::string text_of(const TileGraph& graph) {
   ConstantsByHash constants;
-  for (const auto& constant : graph.constants()) constants.emplace_back(constant_hash(*constant), constant);
+  for (const auto& constant : graph.constants())
+    constants.emplace_back(constant_hash(*constant.tensor()), constant.tensor());
   return round_trip(graph, [&](const std::string& text) { return parse_tile_graph(text, constants); });
 }
 
@@ -175,9 +176,9 @@ Result<std::string> run(const Golden& golden) {
   LOW_TRY(const Graph graph, graph_for(machine, imported, options.passes));
   if (stage == "graph") return text_of(graph);
   if (!golden.plan.empty()) {
-    options.plan = golden.plan;
+    options.plans = {{golden.plan, "plan"}};
     if (const size_t at = golden.plan.find("graph this\n"); at != std::string::npos)
-      options.plan->replace(at + 6, 4, digest(graph));
+      options.plans[0].text.replace(at + 6, 4, digest(graph));
   }
   ThreadPool pool(1);
   LOW_TRY(const PlannedProgram planned, plan_program(graph, machine, options, pool));
@@ -228,8 +229,7 @@ TEST_P(PinnedPlans, FitTheirWorkloads) {
   ASSERT_TRUE(imported) << imported.error().message;
   CompileOptions options;
   options.machine = plan->machine;
-  options.plan = text;
-  options.plan_name = file;
+  options.plans = {{text, file}};
   const Result<Machine> machine = select_machine(options);
   ASSERT_TRUE(machine) << machine.error().message;
   const Result<Graph> graph = graph_for(*machine, *imported, options.passes);

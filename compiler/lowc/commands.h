@@ -17,7 +17,7 @@ struct ModelOptions {
   std::vector<std::string> targets;
   std::string machine;
   std::optional<uint32_t> tiles;
-  std::string plan_file;
+  std::vector<std::string> plan_files;
   int finalists = 4;
   int threads = 0;  // 0: one for each core
   std::string clang;
@@ -37,6 +37,7 @@ struct CompileCommand {
   bool explain = false;
   bool json = false;
   bool keep_repeats = false;  // of one iteration
+  bool benchmark_expansion = false, benchmark_expansion_uncached = false;
   bool benchmark_search = false;
   int runs = 5;             // of the search, to time it
   bool exhaustive = false;  // compare with the best of all plans

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "compiler/graph/passes/passes.h"
+#include "compiler/lowc/expansion_benchmark.h"
 #include "compiler/lowc/finalists.h"
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/search_benchmark.h"
@@ -14,8 +15,8 @@ namespace low::lowc {
 namespace {
 
 // The stages that --print shows, in pipeline order.
-constexpr std::array<std::string_view, 9> stages = {"import",    "graph",    "plan",   "tiles",  "cost",
-                                                    "placement", "schedule", "source", "program"};
+constexpr std::array<std::string_view, 10> stages = {"import", "graph",     "plan",     "finalists", "tiles",
+                                                     "cost",   "placement", "schedule", "source",    "program"};
 
 std::string report_json(const CompileCommand& command, const Graph& graph, const PlannedProgram& planned,
                         uint64_t package_bytes, ThreadPool& pool) {
@@ -23,7 +24,10 @@ std::string report_json(const CompileCommand& command, const Graph& graph, const
   json.begin_object().member("version", 1).member("model", command.model.model).member("machine", planned.machine.name);
   json.member("candidates", planned.candidates).member("chosen", static_cast<uint64_t>(planned.chosen));
   write_finalists(graph, planned, peak_memory(planned, pool), json);
-  json.member("arena_bytes", planned.placement.arena_bytes);
+  json.key("caches").begin_object();
+  write_cache("copy_descriptors", planned.copy_descriptors, json);
+  write_cache("copy_plans", planned.copy_plans, json);
+  json.end_object().member("arena_bytes", planned.placement.arena_bytes);
   json.member("parameter_bytes", planned.placement.parameter_bytes);
   if (!command.output.empty()) json.member("output", command.output).member("package_bytes", package_bytes);
   return json.end_object().text();
@@ -32,6 +36,11 @@ std::string report_json(const CompileCommand& command, const Graph& graph, const
 // The text of a stage before code generation.
 Result<std::string> print_planned(const std::string& stage, const PlannedProgram& planned) {
   if (stage == "plan") return print(planned.plan());
+  if (stage == "finalists") {
+    std::string text;
+    for (const ExpandedFinalist& finalist : planned.finalists) text += print(finalist.finalist.plan);
+    return text;
+  }
   if (stage == "tiles") return print(planned.graph);
   if (stage == "cost") return to_string(cost(planned.graph, planned.machine), planned.machine);
   if (stage == "placement") return print(planned.placement, planned.graph);
@@ -109,7 +118,11 @@ Result<void> run(const CompileCommand& command) {
 }  // namespace
 
 int compile_command(const CompileCommand& command) {
-  if (auto result = command.benchmark_search ? benchmark_search(command) : run(command); !result)
+  const bool expansion = command.benchmark_expansion || command.benchmark_expansion_uncached;
+  if (auto result = command.benchmark_search ? benchmark_search(command)
+                    : expansion              ? benchmark_expansion(command)
+                                             : run(command);
+      !result)
     return report(result.error());
   return 0;
 }

@@ -93,7 +93,7 @@ std::string describe(const std::string& machine, const Measurement& measured) {
 
 Result<void> benchmark_search(const CompileCommand& command) {
   if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
-  if (!command.model.plan_file.empty())
+  if (!command.model.plan_files.empty())
     return fail(ErrorKind::usage, "--benchmark-search: a plan that is given with --plan needs no search");
   LOW_TRY(CompileOptions options, compile_options(command.model));
   options.passes.keep_single_repeats = command.keep_repeats;

@@ -96,6 +96,8 @@ struct Plan {
 // Text: "low-plan 1", machine, tiles, graph, then one line an operation, regions indented.
 std::string print(const Plan& plan);
 Result<Plan> parse_plan(std::string_view text);
+// Plans one after another, at least one. A message about one that is not the first says which.
+Result<std::vector<Plan>> parse_plans(std::string_view text);
 // A plan from elsewhere (--plan): right graph and machine, right kinds, grids within the tiles, blocks and axes in range, views
 // only where strides allow. ErrorKind::invalid naming the operation.
 Result<void> verify(const Plan& plan, const Graph& graph, const Machine& machine);

@@ -38,12 +38,6 @@ void append_all(Shape& to, const Shape& from) {
   for (const int64_t value : from) to.append(value);
 }
 
-std::vector<Access> access_list(const Shape& extents, const Strides& strides) {
-  std::vector<Access> access;
-  for (int axis = 0; axis < extents.rank(); ++axis) access.push_back(access_of(extents[axis], strides[axis]));
-  return access;
-}
-
 }  // namespace
 
 Group group_of(const Graph& graph, const Op& op) {

@@ -50,36 +50,6 @@ Source reshape_source(const MatrixShape& from, const MatrixShape& to) {
   return source;
 }
 
-class ShardIndex {
- public:
-  explicit ShardIndex(const std::vector<Shard>& shards) : shards_(shards) {
-    for (const Shard& shard : shards)
-      if (!is_empty(shard.rect)) order_.push_back(&shard);
-    std::ranges::sort(order_, {}, [](const Shard* shard) { return shard->rect; });
-  }
-
-  const Shard* at(int64_t row, int64_t column) const {
-    const Rect place{row, column, 1, 1};
-    // Most values are cut into a grid.
-    if (const Shard* shard = last_before(row, INT64_MAX)) {
-      shard = last_before(shard->rect.row, column);
-      if (shard != nullptr && contains(shard->rect, place)) return shard;
-    }
-    const auto found = std::ranges::find_if(shards_, [&](const Shard& shard) { return contains(shard.rect, place); });
-    return found == shards_.end() ? nullptr : &*found;
-  }
-
- private:
-  const Shard* last_before(int64_t row, int64_t column) const {
-    const auto place = [](const Shard* shard) { return std::pair(shard->rect.row, shard->rect.column); };
-    const auto behind = std::ranges::upper_bound(order_, std::pair(row, column), {}, place);
-    return behind == order_.begin() ? nullptr : *(behind - 1);
-  }
-
-  const std::vector<Shard>& shards_;
-  std::vector<const Shard*> order_;
-};
-
 // Of an index space, a box, and where it lies in the operand's matrix.
 struct Piece {
   Shape first, extents;
@@ -220,7 +190,6 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
 
   begin_superstep();
   for (const Source& source : sources) {
-    const ShardIndex shards(source.value->shards);
     const std::vector<int> by_step = axes_by_step(source);
     for (const Shard& shard : region.values[result]->shards) {
       const Strides strides = result_strides(source, shard.place.layout.strides);
@@ -236,7 +205,9 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
       while (!pieces.empty()) {
         const Piece piece = pieces.back();
         pieces.pop_back();
-        const Shard* from = shards.at(piece.row, piece.column);
+        const Shard* from = nullptr;
+        source.value->index.find(source.value->shards, {piece.row, piece.column, 1, 1},
+                                 [&](uint32_t found) { from = &source.value->shards[found]; });
         if (from == nullptr) return fail(ErrorKind::internal, "expand: a movement reads an element that no shard has");
         const Shape extents = fitting(source, piece, from->rect, by_step);
         const Layout& there = from->place.layout;
@@ -251,7 +222,7 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
         const int64_t source_offset = there.offset + (piece.row - from->rect.row) * there.strides[0] +
                                       (piece.column - from->rect.column) * there.strides[1];
         transfer(view(from->place, source_offset, box.extents, box.strides[0]), from->tile,
-                 view(shard.place, target, box.extents, box.strides[1]), shard.tile, source.value->dtype);
+                 view(shard.place, target, box.extents, box.strides[1]), shard.tile);
         // What is left: along the largest steps first, so that what lies together stays so.
         Piece rest = piece;
         for (auto axis = by_step.rbegin(); axis != by_step.rend(); ++axis) {

@@ -224,9 +224,9 @@ class Interpreter {
     for (size_t i = 0; i < roots_.size(); ++i) {
       const AllocationId id(i);
       if (graph_.allocation(id).role != Role::parameter) continue;
-      const Tensor& tensor = *graph_.constants()[graph_.allocation(id).binding];
+      const std::shared_ptr<const Tensor> tensor = graph_.constants()[graph_.allocation(id).binding].tensor();
       // Allocations of one constant may share a place.
-      places_[id].storage->fill(places_[id].offset, tensor.bytes().size(), tensor.bytes().data(), owner_of(id));
+      places_[id].storage->fill(places_[id].offset, tensor->bytes().size(), tensor->bytes().data(), owner_of(id));
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const InterfaceTensor& to = graph_.inputs()[i];
