@@ -4,29 +4,11 @@
 
 #include <algorithm>
 
-#include "compiler/graph/passes/passes.h"
-
 namespace low {
 namespace {
 
 void announce(const CompileOptions& options, std::string_view stage) {
   if (options.progress) options.progress(stage);
-}
-
-Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
-                                ThreadPool& pool) {
-  if (!options.plan) return search(graph, machine, options.search, pool);
-  auto plan = parse_plan(*options.plan);
-  if (!plan) return in_context(options.plan_name, plan.error());
-  if (auto fits = verify(*plan, graph, machine); !fits) return in_context(options.plan_name, fits.error());
-  SearchResult result;
-  result.finalists.push_back({.plan = std::move(*plan), .cost = {}, .explanation = "from a plan file\n"});
-  return result;
-}
-
-Result<TileGraph> expand_finalist(const Graph& graph, const Finalist& finalist, const Machine& machine) {
-  LOW_TRY(const TileGraph expanded, expand(graph, finalist.plan, machine));
-  return simplify(expanded);
 }
 
 }  // namespace
@@ -66,6 +48,33 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
   return targets;
 }
 
+Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options) {
+  LOW_TRY(Graph graph, run_passes(model, options));
+  if (machine.global_memory) return graph;
+  return legalize_for_tiles(graph, options);
+}
+
+Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                ThreadPool& pool) {
+  if (options.plans.empty()) return search(graph, machine, options.search, pool);
+  SearchResult result;
+  for (const CompileOptions::GivenPlan& given : options.plans) {
+    auto plans = parse_plans(given.text);
+    if (!plans) return in_context(given.name, plans.error());
+    for (Plan& plan : *plans) {
+      if (auto fits = verify(plan, graph, machine); !fits) return in_context(given.name, fits.error());
+      result.finalists.push_back({.plan = std::move(plan), .cost = {}, .explanation = "from a plan file\n"});
+    }
+  }
+  return result;
+}
+
+Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine,
+                                  ExpansionCaches& caches) {
+  LOW_TRY(const TileGraph expanded, expand(graph, plan, machine, caches));
+  return simplify(expanded);
+}
+
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                     ThreadPool& pool) {
   announce(options, "search");
@@ -74,10 +83,11 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
   PlannedProgram planned{.machine = machine, .candidates = found.candidates};
   planned.finalists.resize(found.finalists.size());
   std::vector<std::optional<Error>> errors(found.finalists.size());
+  ExpansionCaches caches(options.expansion_caches);
   pool.parallel_for(static_cast<int64_t>(found.finalists.size()), [&](int64_t i) {
     ExpandedFinalist& slot = planned.finalists[static_cast<size_t>(i)];
     slot.finalist = std::move(found.finalists[static_cast<size_t>(i)]);
-    if (auto expanded = expand_finalist(graph, slot.finalist, machine)) {
+    if (auto expanded = expand_finalist(graph, slot.finalist.plan, machine, caches)) {
       slot.cost = cost(*expanded, machine);
       slot.graph = std::move(*expanded);
     } else {
@@ -86,6 +96,8 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
     }
   });
 
+  planned.copy_descriptors = caches.copy_descriptors.statistics();
+  planned.copy_plans = caches.copy_plans.statistics();
   // Cheapest first; the search's order decides ties.
   std::vector<size_t> order;
   for (size_t i = 0; i < planned.finalists.size(); ++i)
@@ -118,7 +130,7 @@ Result<Compilation> compile_graph(const Graph& model, const CompileOptions& opti
   LOW_TRY(const Machine machine, select_machine(options));
   LOW_TRY(const std::vector<std::string> targets, select_targets(options, machine));
   announce(options, "passes");
-  LOW_TRY(Graph graph, run_passes(model));
+  LOW_TRY(Graph graph, graph_for(machine, model, options.passes));
   LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
   announce(options, "codegen");
   KernelSet kernels = collect_kernels(planned.graph, planned.schedule);

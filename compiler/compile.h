@@ -11,6 +11,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/exchange/exchange.h"
 #include "compiler/frontend/frontend.h"
+#include "compiler/graph/passes/passes.h"
 #include "compiler/low/low.h"
 #include "compiler/placement/placement.h"
 #include "compiler/search/search.h"
@@ -19,12 +20,17 @@ namespace low {
 
 struct CompileOptions {
   FrontendOptions frontend;
+  PassOptions passes;
   std::vector<std::string> targets;  // "host" stands for both x86-64 levels; empty: host, or the machine's own
   std::string machine;               // empty: the one that the targets imply
   std::optional<uint32_t> tiles;     // logical tiles of the host
   SearchOptions search;
-  std::optional<std::string> plan;  // text of a plan to replay instead of a search
-  std::string plan_name = "plan";   // its file, for messages
+  struct GivenPlan {
+    std::string text;  // of one plan or of several
+    std::string name;  // its file, for messages
+  };
+  std::vector<GivenPlan> plans;   // finalists to replay instead of a search
+  CacheOptions expansion_caches;  // change no result
   ToolchainOptions toolchain;
   // Told each stage's name when it begins; may be empty.
   std::function<void(std::string_view stage)> progress;
@@ -43,15 +49,26 @@ struct PlannedProgram {
   Machine machine;
   int64_t candidates = 0;
   std::vector<ExpandedFinalist> finalists;
-  size_t chosen = 0;  // index into finalists
-  TileGraph graph;    // of the chosen one
+  size_t chosen = 0;                             // index into finalists
+  CacheStatistics copy_descriptors, copy_plans;  // of the selection attempt
+  TileGraph graph;                               // of the chosen one
   Placement placement;
   Schedule schedule;
 
   const Plan& plan() const { return finalists[chosen].finalist.plan; }
 };
 
-// search (or the given plan), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
+// The graph that is planned, searched, digested and expanded for the machine: run_passes, and without global memory legalize_for_tiles.
+Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options);
+
+// The plans to expand: given ones, verified, or those that the search finds.
+Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                ThreadPool& pool);
+// expand and simplify, as part of the selection attempt to which the caches belong.
+Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine,
+                                  ExpansionCaches& caches);
+
+// search (or the given plans), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                     ThreadPool& pool);
 
@@ -61,7 +78,7 @@ Result<Machine> select_machine(const CompileOptions& options);
 Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine);
 
 struct Compilation {
-  Graph graph;  // after the passes
+  Graph graph;  // graph_for the machine
   PlannedProgram planned;
   KernelSet kernels;
   std::string source;

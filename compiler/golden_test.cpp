@@ -129,7 +129,8 @@ std::string text_of(const Graph& graph) {
 std::string text_of(const Plan& plan) { return round_trip(plan, parse_plan); }
 std::string text_of(const TileGraph& graph) {
   ConstantsByHash constants;
-  for (const auto& constant : graph.constants()) constants.emplace_back(constant_hash(*constant), constant);
+  for (const auto& constant : graph.constants())
+    constants.emplace_back(constant_hash(*constant.tensor()), constant.tensor());
   return round_trip(graph, [&](const std::string& text) { return parse_tile_graph(text, constants); });
 }
 
@@ -167,18 +168,18 @@ Result<std::string> run(const Golden& golden) {
                        : workload_graph(golden.options.at("workload"),
                                         {.repeat = number(golden, "repeat"), .unrolled = number(golden, "unrolled")}));
   if (stage == "import") return text_of(imported);
-  LOW_TRY(const Graph graph, run_passes(imported));
-  if (stage == "graph") return text_of(graph);
   CompileOptions options;
   options.search.finalists = 1;
   if (golden.options.contains("machine")) options.machine = golden.options.at("machine");
   if (const std::optional<int> tiles = number(golden, "tiles")) options.tiles = static_cast<uint32_t>(*tiles);
-  if (!golden.plan.empty()) {
-    options.plan = golden.plan;
-    if (const size_t at = golden.plan.find("graph this\n"); at != std::string::npos)
-      options.plan->replace(at + 6, 4, digest(graph));
-  }
   LOW_TRY(const Machine machine, select_machine(options));
+  LOW_TRY(const Graph graph, graph_for(machine, imported, options.passes));
+  if (stage == "graph") return text_of(graph);
+  if (!golden.plan.empty()) {
+    options.plans = {{golden.plan, "plan"}};
+    if (const size_t at = golden.plan.find("graph this\n"); at != std::string::npos)
+      options.plans[0].text.replace(at + 6, 4, digest(graph));
+  }
   ThreadPool pool(1);
   LOW_TRY(const PlannedProgram planned, plan_program(graph, machine, options, pool));
   if (stage == "plan") return text_of(planned.plan());
@@ -226,14 +227,13 @@ TEST_P(PinnedPlans, FitTheirWorkloads) {
   if (!workload.starts_with("tiny-")) return;  // the others take long in a checked build
   const Result<Graph> imported = workload_graph(workload, {});
   ASSERT_TRUE(imported) << imported.error().message;
-  const Result<Graph> graph = run_passes(*imported);
-  ASSERT_TRUE(graph) << graph.error().message;
   CompileOptions options;
   options.machine = plan->machine;
-  options.plan = text;
-  options.plan_name = file;
+  options.plans = {{text, file}};
   const Result<Machine> machine = select_machine(options);
   ASSERT_TRUE(machine) << machine.error().message;
+  const Result<Graph> graph = graph_for(*machine, *imported, options.passes);
+  ASSERT_TRUE(graph) << graph.error().message;
   ThreadPool pool(1);
   const Result<PlannedProgram> planned = plan_program(*graph, *machine, options, pool);
   ASSERT_TRUE(planned) << planned.error().message << "\n`./dev goldens` makes plans for changed passes";

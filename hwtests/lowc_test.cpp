@@ -1,6 +1,7 @@
 // The command line as users see it: exit codes, one sentence on stderr, files.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -225,8 +226,89 @@ TEST_F(Lowc, ReportsAsJsonAndText) {
     EXPECT_EQ(outcome.code, 0) << stage << outcome.err;
     EXPECT_GT(outcome.out.size(), 100u) << stage;
   }
-  EXPECT_NE(lowc("compile t.onnx --explain").out.find("chosen"), std::string::npos);
   EXPECT_NE(lowc("devices").out.find("host"), std::string::npos);
+}
+
+// The columns of a row of the table, by the row's name; `next`: so many rows below it.
+std::vector<std::string> cells(const std::string& text, const std::string& name, size_t next = 0) {
+  size_t at = text.find("\n" + name + " ");
+  for (; next > 0 && at != std::string::npos; --next) at = text.find('\n', at + 1);
+  if (at == std::string::npos) return {};
+  std::istringstream line(text.substr(at + 1, text.find('\n', at + 1) - at - 1));
+  std::vector<std::string> words;
+  for (std::string word; line >> word;) words.push_back(word);
+  return {words.end() - std::min<std::ptrdiff_t>(2, std::ssize(words)), words.end()};
+}
+
+TEST_F(Lowc, ExplainsFinalistsSideBySide) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  for (const std::string machine : {"mi300x", "ipu21"}) {
+    SCOPED_TRACE(machine);
+    const Outcome outcome = lowc("compile t.onnx --finalists 2 --explain --machine " + machine);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string& text = outcome.out;
+    EXPECT_LT(text.find(" finalist 1\n"), text.find("\ncycles, as searched")) << text;
+    for (const std::string row :
+         {"cycles, as searched", "cycles, expanded", "  compute", "  memory", "  exchange", "  launch",
+          "  padding, in compute", "supersteps in a run", "kernel runs in a run", "local copies in a run",
+          "exchanges in a run", "recipients in a run", "bytes sent in a run", "bytes delivered in a run",
+          "bytes copied locally in a run", "  capacity", "verdict"})
+      EXPECT_EQ(cells(text, row).size(), 2u) << row << "\n" << text;
+    EXPECT_EQ(cells(text, machine == "ipu21" ? "peak bytes of the busiest tile" : "peak bytes of global memory").size(),
+              2u);
+    const std::vector<std::string> verdicts = cells(text, "verdict");
+    EXPECT_EQ(std::ranges::count(verdicts, "chosen"), 1) << text;
+    // Three blocks, each once in the graph.
+    for (const size_t column : {0u, 1u}) {
+      const double run = std::stod(cells(text, "kernel runs in a run")[column]);
+      const double graph = std::stod(cells(text, "kernel runs in a run", 1)[column]);
+      EXPECT_GT(run, 2 * graph) << text;
+      EXPECT_LE(run, 3 * graph) << text;
+      if (machine == "mi300x") continue;
+      EXPECT_GE(std::stod(cells(text, "bytes delivered in a run")[column]),
+                std::stod(cells(text, "bytes sent in a run")[column]));
+      EXPECT_GT(std::stod(cells(text, "bytes sent in a run")[column]), 0);
+      EXPECT_LE(std::stod(cells(text, "peak bytes of the busiest tile")[column]),
+                std::stod(cells(text, "  capacity")[column]));
+    }
+    EXPECT_NE(text.find("  matmul "), std::string::npos);
+    EXPECT_NE(text.find(" same"), std::string::npos) << text;
+    EXPECT_NE(text.find(" wins over finalist "), std::string::npos) << text;
+
+    const std::string json = lowc("compile t.onnx --finalists 2 --json --machine " + machine).out;
+    for (const std::string member :
+         {"searched_cycles", "seconds", "runs", "verdict", "searched", "expanded", "in_graph", "in_run",
+          "delivered_bytes", "sent_bytes", "copied_bytes", "peak_bytes", "decisions"})
+      EXPECT_NE(json.find("\"" + member + "\":"), std::string::npos) << member << "\n" << json;
+  }
+}
+
+TEST_F(Lowc, BenchmarksTheSearch) {
+  ASSERT_EQ(lowc("workload tiny-mlp-row1 -o t.onnx").code, 0);
+  const Outcome all = lowc("compile t.onnx --benchmark-search --runs 1");
+  EXPECT_EQ(all.code, 0) << all.err;
+  const std::string machines = lowc("machines").out;
+  EXPECT_EQ(std::ranges::count(all.out, '\n'), std::ranges::count(machines, '\n')) << all.out;
+  for (const std::string machine : {"host", "mi300x"}) {
+    const Outcome one = lowc("compile t.onnx --benchmark-search --exhaustive --runs 2 --json --machine " + machine);
+    EXPECT_EQ(one.code, 0) << one.err;
+    const size_t at = one.out.find("\"ratio\":");
+    ASSERT_NE(at, std::string::npos) << one.out;
+    const double ratio = std::stod(one.out.substr(at + 8));
+    EXPECT_GE(ratio, 1) << one.out;
+    EXPECT_LE(ratio, 1.02) << one.out;
+  }
+  expect_refusal("compile t.onnx --benchmark-search --explain", 2, {"lowc: ", "--explain"});
+  expect_refusal("compile t.onnx --exhaustive", 2, {"lowc: ", "--exhaustive"});
+  expect_refusal("compile t.onnx --benchmark-search --machine nonsense", 2, {"lowc: ", "nonsense"});
+}
+
+TEST_F(Lowc, KeepsRepeatsOfOneIteration) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 --repeat 1 -o t.onnx").code, 0);
+  EXPECT_EQ(lowc("compile t.onnx --print graph").out.find("repeat"), std::string::npos);
+  EXPECT_NE(lowc("compile t.onnx --print graph --keep-repeats").out.find("repeat"), std::string::npos);
+  EXPECT_EQ(lowc("compile t.onnx --keep-repeats -o t.low").code, 0);
+  EXPECT_EQ(lowc("verify t.onnx --package t.low").code, 0);
 }
 
 TEST_F(Lowc, AWrongCommandLineIsOneSentence) {

@@ -43,10 +43,10 @@ class ProgramBuilder {
       const AllocationId id(i);
       const Allocation& allocation = graph_.allocation(id);
       if (allocation.role != Role::parameter) continue;
-      const Tensor& tensor = *graph_.constants()[allocation.binding];
-      program_.parameters.push_back({.sha256 = sha256_hex(tensor.bytes()),
+      const std::shared_ptr<const Tensor> tensor = graph_.constants()[allocation.binding].tensor();
+      program_.parameters.push_back({.sha256 = sha256_hex(tensor->bytes()),
                                      .offset = placement_.locations[id].offset,
-                                     .bytes = tensor.bytes().size()});
+                                     .bytes = tensor->bytes().size()});
     }
     std::ranges::sort(program_.parameters, {}, &ParameterSegment::offset);
   }

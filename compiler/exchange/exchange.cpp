@@ -6,7 +6,7 @@
 
 #include "compiler/exchange/pulls.h"
 #include "compiler/exchange/tile_traffic.h"
-#include "compiler/low/builder.h"
+#include "compiler/low/interner.h"
 
 namespace low {
 namespace {

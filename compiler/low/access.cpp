@@ -3,6 +3,21 @@
 #include <algorithm>
 
 namespace low {
+namespace {
+
+template <typename Function>
+void for_each_view(const TileGraph& graph, const Command& command, const Function& function) {
+  if (command.kind == Command::Kind::copy) {
+    const LocalCopy& copy = graph.copies()[command.index];
+    function(copy.source, false);
+    function(copy.destination, true);
+    return;
+  }
+  const std::span<const View> operands = graph.operands(graph.runs()[command.index]);
+  for (size_t i = 0; i < operands.size(); ++i) function(operands[i], i + 1 == operands.size());
+}
+
+}  // namespace
 
 Interval interval_of(const TileGraph& graph, const View& view) {
   AllocationId owner = view.allocation;
@@ -23,16 +38,16 @@ Interval interval_of(const TileGraph& graph, const View& view) {
 }
 
 void append_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses) {
-  const TileId tile = graph.tile(command);
-  if (command.kind == Command::Kind::copy) {
-    const LocalCopy& copy = graph.copies()[command.index];
-    accesses.push_back({interval_of(graph, copy.source), tile, false});
-    accesses.push_back({interval_of(graph, copy.destination), tile, true});
-    return;
-  }
-  const std::span<const View> operands = graph.operands(graph.runs()[command.index]);
-  for (size_t i = 0; i < operands.size(); ++i)
-    accesses.push_back({interval_of(graph, operands[i]), tile, i + 1 == operands.size()});
+  for_each_view(graph, command, [&](const View& view, bool write) {
+    accesses.push_back({interval_of(graph, view), graph.tile(command), write});
+  });
+}
+
+void append_shared_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses) {
+  for_each_view(graph, command, [&](const View& view, bool write) {
+    if (!graph.allocation(view.allocation).home.valid())
+      accesses.push_back({interval_of(graph, view), graph.tile(command), write});
+  });
 }
 
 bool conflict_between_tiles(const std::vector<TileAccess>& earlier, const std::vector<TileAccess>& later) {
@@ -40,6 +55,7 @@ bool conflict_between_tiles(const std::vector<TileAccess>& earlier, const std::v
     const TileAccess* access;
     bool later;
   };
+  if (earlier.empty() || later.empty()) return false;
   std::vector<Entry> entries;
   for (const TileAccess& access : earlier) entries.push_back({&access, false});
   for (const TileAccess& access : later) entries.push_back({&access, true});

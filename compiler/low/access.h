@@ -20,6 +20,8 @@ struct TileAccess {
 };
 // Of one command, appended.
 void append_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses);
+// The same without what lies in a tile's memory, which no other tile's command touches.
+void append_shared_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses);
 
 // Whether a tile touches in `later` what another tile touches in `earlier`, one of them writing.
 bool conflict_between_tiles(const std::vector<TileAccess>& earlier, const std::vector<TileAccess>& later);

@@ -2,55 +2,38 @@
 #pragma once
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "compiler/low/interner.h"
 #include "compiler/low/tile_graph.h"
 
 namespace low {
 
-// hash functions of interned values: mix all fields; equality is the values' own ==.
-struct InternHash {
-  size_t operator()(const TensorType& value) const;
-  size_t operator()(const Geometry& value) const;
-  size_t operator()(const KernelContract& value) const;
-  size_t operator()(const CopyDescriptor& value) const;
-};
-
-// Equal values get one id; ids are dense in order of first interning.
-template <typename IdType, typename T>
-class Interner {
- public:
-  IdType intern(const T& value) {
-    const auto [position, inserted] = ids_.try_emplace(value, IdType(values_.size()));
-    if (inserted) values_.push_back(value);
-    return position->second;
-  }
-  const T& operator[](IdType id) const { return values_[id.index]; }
-  std::vector<T> take() && { return std::move(values_); }
-  const std::vector<T>& values() const { return values_; }
-
- private:
-  boost::unordered_flat_map<T, IdType, InternHash> ids_;
-  std::vector<T> values_;
-};
-
 class TileGraphBuilder {
  public:
-  TileGraphBuilder(std::string machine, uint32_t tiles);
+  // Builders that are given the same interners may run at the same time; without any, the builder has its own.
+  TileGraphBuilder(std::string machine, uint32_t tiles, std::shared_ptr<Interners> interners = nullptr);
+  // Starts from a graph without its regions: its runs, copies and exchanges can be used again, and all ids in it keep their meaning.
+  explicit TileGraphBuilder(TileGraph graph);
 
-  TypeId type(const TensorType& type) { return types_.intern(type); }
-  GeometryId geometry(const Geometry& geometry) { return geometries_.intern(geometry); }
-  ContractId contract(const KernelContract& contract) { return contracts_.intern(contract); }
-  DescriptorId descriptor(const CopyDescriptor& descriptor) { return descriptors_.intern(descriptor); }
-  const TensorType& type_of(AllocationId id) const { return types_[graph_.allocations_[id.index].type]; }
-  const Geometry& geometry_of(const View& view) const { return geometries_[view.geometry]; }
+  // Not in a builder that starts from a graph.
+  TypeId type(const TensorType& type) { return interners_->types.intern(type); }
+  GeometryId geometry(const Geometry& geometry) { return interners_->geometries.intern(geometry); }
+  ContractId contract(const KernelContract& contract) { return interners_->contracts.intern(contract); }
+  DescriptorId descriptor(const CopyDescriptor& descriptor) { return interners_->descriptors.intern(descriptor); }
+  const TensorType& type_of(AllocationId id) const { return interners_->types[type_id_of(id)]; }
+  TypeId type_id_of(AllocationId id) const { return graph_.allocations_[id.index].type; }
+  const Geometry& geometry_of(const View& view) const { return interners_->geometries[view.geometry]; }
 
   AllocationId allocation(const Allocation& allocation);
-  uint32_t constant(std::shared_ptr<const Tensor> tensor);  // the same pointer or equal content gives the same index
+  // The same box of the same tensor, or whole tensors of equal content, give the same index.
+  uint32_t constant(std::shared_ptr<const Tensor> tensor) { return constant(whole_constant(std::move(tensor))); }
+  uint32_t constant(ConstantBox constant);
   void input(std::string name, const Type& type, AllocationId allocation, int64_t offset = 0);
   void output(std::string name, const Type& type, AllocationId allocation, int64_t offset = 0);
-  Span32 terms(std::span<const Term> terms) { return append(graph_.terms_, terms); }
+  Span32 terms(std::span<const Term> terms);
   std::span<const Term> terms_of(const View& view) const { return slice(graph_.terms_, view.terms); }
 
   // Regions nest: begin, add supersteps and repeats in order, end. The first to begin is the root.
@@ -62,21 +45,22 @@ class TileGraphBuilder {
   void exchange(const View& source, std::span<const View> destinations);
   void run(ContractId contract, TileId tile, std::span<const View> operands);
   void copy(DescriptorId descriptor, const View& source, const View& destination, TileId tile);
+  // Of a builder that starts from a graph: commands and exchanges of that graph. A superstep's exchanges are consecutive ones.
+  void reuse_command(Command command) { superstep_.push_back(command); }
+  void reuse_exchanges(Span32 exchanges) { exchanges_ = exchanges; }
   void end_superstep();  // drops the superstep if it is empty
 
   // Renumbers by first use in the order of allocations and supersteps (dropping what neither a command nor the interface uses), verifies.
   Result<TileGraph> finish() &&;
 
  private:
+  friend class TileGraphFinisher;
   TileGraph graph_;
-  Interner<TypeId, TensorType> types_;
-  Interner<GeometryId, Geometry> geometries_;
-  Interner<ContractId, KernelContract> contracts_;
-  Interner<DescriptorId, CopyDescriptor> descriptors_;
+  std::shared_ptr<Interners> interners_;  // none: the tables are the graph's own
   std::vector<std::vector<Step>> open_regions_;
   std::vector<Command> superstep_;
-  uint32_t first_exchange_ = 0;
-  boost::unordered_flat_map<size_t, std::vector<uint32_t>> constants_by_hash_;  // of their bytes
+  Span32 exchanges_;  // of the open superstep
+  boost::unordered_flat_map<size_t, std::vector<uint32_t>> constants_by_hash_;
 };
 
 }  // namespace low

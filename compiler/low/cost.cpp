@@ -155,15 +155,28 @@ class DistinctBytes {
   std::vector<Touched> touched_;
 };
 
+uint64_t saturating_product(uint64_t a, uint64_t b) {
+  uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+
+void add_times(uint64_t& sum, uint64_t value, uint64_t times) {
+  if (__builtin_add_overflow(sum, saturating_product(value, times), &sum)) sum = UINT64_MAX;
+}
+
+void add_times(Activity& sum, const Activity& other, uint64_t times) {
+  for (uint64_t Activity::* const field :
+       {&Activity::supersteps, &Activity::runs, &Activity::copies, &Activity::exchanges, &Activity::recipients,
+        &Activity::sent_bytes, &Activity::delivered_bytes, &Activity::copied_bytes}) {
+    add_times(sum.*field, other.*field, times);
+  }
+}
+
 class Accountant {
  public:
   Accountant(const TileGraph& graph, const Machine& machine) : graph_(graph), machine_(machine) {
     report_.supersteps.resize(graph.supersteps().size());
     report_.executions.resize(graph.supersteps().size());
-    report_.runs = graph.runs().size();
-    report_.copies = graph.copies().size();
-    report_.exchanges = graph.exchanges().size();
-    for (const Exchange& exchange : graph.exchanges()) report_.recipients += graph.destinations(exchange).size();
   }
 
   CostReport report() && {
@@ -177,13 +190,42 @@ class Accountant {
     for (const Step& step : graph_.steps(region)) {
       if (step.kind == Step::Kind::repeat) {
         const RepeatStep& repeat = graph_.repeats()[step.index];
-        add_region(graph_.regions()[repeat.body.index], executions * repeat.count);
+        add_region(graph_.regions()[repeat.body.index], saturating_product(executions, repeat.count));
         continue;
       }
       report_.supersteps[step.index] = superstep(graph_.supersteps()[step.index], executions);
       report_.executions[step.index] = executions;
       report_.total.add(report_.supersteps[step.index], static_cast<double>(executions));
+      const Activity activity = activity_of(graph_.supersteps()[step.index]);
+      add_times(report_.in_graph, activity, 1);
+      add_times(report_.in_run, activity, executions);
     }
+  }
+
+  uint64_t view_bytes(const View& view) const {
+    return static_cast<uint64_t>(graph_.geometry(view).extents.elements()) *
+           byte_size(graph_.type(view.allocation).dtype);
+  }
+
+  Activity activity_of(const Superstep& step) const {
+    Activity activity{.supersteps = 1, .exchanges = step.exchanges.count};
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      add_times(activity.sent_bytes, view_bytes(exchange.source), 1);
+      for (const View& destination : graph_.destinations(exchange)) {
+        ++activity.recipients;
+        add_times(activity.delivered_bytes, view_bytes(destination), 1);
+      }
+    }
+    for (const Command& command : graph_.commands(step)) {
+      if (command.kind == Command::Kind::run) {
+        ++activity.runs;
+        continue;
+      }
+      ++activity.copies;
+      add_times(activity.copied_bytes, view_bytes(graph_.copies()[command.index].destination), 1);
+    }
+    return activity;
   }
 
   // How long all tiles' exchanges take without global memory: each tile receives its pieces one after the other, and sends what several
@@ -269,8 +311,9 @@ std::string to_string(const CostReport& report, const Machine& machine) {
   for (size_t i = 0; i < report.supersteps.size(); ++i)
     text +=
         fmt::format("  s{} x {}", i, report.executions[i]) + line(report.supersteps[i], report.supersteps[i].total());
-  text += fmt::format("  {} kernel runs, {} copies, {} exchanges to {} recipients\n", report.runs, report.copies,
-                      report.exchanges, report.recipients);
+  const Activity& activity = report.in_graph;
+  text += fmt::format("  {} kernel runs, {} copies, {} exchanges to {} recipients\n", activity.runs, activity.copies,
+                      activity.exchanges, activity.recipients);
   return text;
 }
 

@@ -43,7 +43,8 @@ Result<TileGraph> expanded(GraphBuilder builder) {
   LOW_TRY(TileGraph result, expand(graph, plan, machine));
   const std::string text = print(result);
   ConstantsByHash constants;
-  for (const auto& constant : result.constants()) constants.emplace_back(constant_hash(*constant), constant);
+  for (const auto& constant : result.constants())
+    constants.emplace_back(constant_hash(*constant.tensor()), constant.tensor());
   LOW_TRY(const TileGraph again, parse_tile_graph(text, constants));
   EXPECT_EQ(print(again), text);
   EXPECT_TRUE(again == result) << text;

@@ -1,12 +1,15 @@
 // low: plan -> TileGraph, and what is said of a TileGraph.
 #pragma once
 
+#include "compiler/low/expansion_caches.h"
 #include "compiler/low/tile_graph.h"
 #include "compiler/search/search.h"
 
 namespace low {
 
-// Graph + plan -> TileGraph. The plan has been verified against the graph. A Repeat's body is expanded once.
+// Graph + plan -> TileGraph. The plan has been verified against the graph. A Repeat's body is expanded once. Finalists of one selection
+// attempt share `caches`, from any thread; the result is the same with any caches, on or off.
+Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches);
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine);
 
 // Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is
@@ -14,13 +17,22 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
 // supersteps without a dependency between tiles are one. Same results, element by element.
 Result<TileGraph> simplify(const TileGraph& graph);
 
+// How much of everything there is. Numbers too large for 64 bits are the largest.
+struct Activity {
+  uint64_t supersteps = 0, runs = 0, copies = 0, exchanges = 0, recipients = 0;
+  uint64_t sent_bytes = 0;       // by exchanges' sources: what several recipients get counts once
+  uint64_t delivered_bytes = 0;  // to exchanges' recipients: counts for each
+  uint64_t copied_bytes = 0;     // by local copies, as they lie at the destination
+};
+
 struct CostReport {
   CostSum total;                     // whole run, repeats counted
   std::vector<Cost> supersteps;      // one execution of each, by SuperstepId
   std::vector<uint64_t> executions;  // of each superstep in a run
   double seconds = 0;                // total at the machine's clock
   double flop = 0;                   // matrix operations (a multiply-add counts two), repeats counted
-  uint64_t runs = 0, copies = 0, exchanges = 0, recipients = 0;  // in the graph, a Repeat's body once
+  Activity in_graph;                 // a Repeat's body once
+  Activity in_run;                   // repeats counted
 };
 // Analytical: the same functions as the search's, applied to what the graph really does.
 CostReport cost(const TileGraph& graph, const Machine& machine);

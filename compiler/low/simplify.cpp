@@ -25,42 +25,40 @@ struct Rebinding {
 
 class Simplifier {
  public:
-  explicit Simplifier(const TileGraph& graph) : graph_(graph), builder_(graph.machine(), graph.tiles()) {}
+  explicit Simplifier(const TileGraph& graph) : graph_(graph) {}
 
   Result<TileGraph> run() && {
-    uint32_t position = 0;
-    collect_uses(graph_.regions()[graph_.root().index], false, position);
+    fixed_.assign(graph_.allocations().size(), false);
+    for (const Exchange& exchange : graph_.exchanges()) {
+      // What takes part in an exchange keeps its place.
+      fix(exchange.source);
+      for (const View& destination : graph_.destinations(exchange)) fix(destination);
+    }
     dead_copies_.assign(graph_.copies().size(), false);
-    bound_.assign(graph_.allocations().size(), false);
+    bound_.assign(graph_.allocations().size(), 0);
+    const auto may_move = [this](const InterfaceTensor& tensor) { return !fixed_[tensor.allocation.index]; };
+    if (std::ranges::any_of(graph_.inputs(), may_move) || std::ranges::any_of(graph_.outputs(), may_move)) {
+      uint32_t position = 0;
+      uses_.resize(graph_.allocations().size());
+      collect_uses(graph_.regions()[graph_.root().index], false, position);
+    }
     inputs_ = rebind(graph_.inputs(), true);
     outputs_ = rebind(graph_.outputs(), false);
-
-    for (const Allocation& allocation : graph_.allocations()) {
-      Allocation copy = allocation;
-      copy.type = builder_.type(graph_.types()[allocation.type.index]);
-      if (allocation.role == Role::parameter) copy.binding = builder_.constant(graph_.constants()[allocation.binding]);
-      builder_.allocation(copy);
-    }
-    for (const InterfaceTensor& t : inputs_) builder_.input(t.name, t.type, t.allocation, t.offset);
-    for (const InterfaceTensor& t : outputs_) builder_.output(t.name, t.type, t.allocation, t.offset);
+    builder_.emplace(graph_);
+    for (const InterfaceTensor& t : inputs_) builder_->input(t.name, t.type, t.allocation, t.offset);
+    for (const InterfaceTensor& t : outputs_) builder_->output(t.name, t.type, t.allocation, t.offset);
     rebuild(graph_.root());
-    return std::move(builder_).finish();
+    return std::move(*builder_).finish();
   }
 
  private:
   void collect_uses(const Region& region, bool in_repeat, uint32_t& position) {
-    if (uses_.empty()) uses_.resize(graph_.allocations().size());
     for (const Step& step : graph_.steps(region)) {
       if (step.kind == Step::Kind::repeat) {
         collect_uses(graph_.regions()[graph_.repeats()[step.index].body.index], true, position);
         continue;
       }
       const Superstep& superstep = graph_.supersteps()[step.index];
-      for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
-        const Exchange& exchange = graph_.exchanges()[superstep.exchanges.begin + i];
-        mark_exchanged(exchange.source);
-        for (const View& destination : graph_.destinations(exchange)) mark_exchanged(destination);
-      }
       for (const Command& command : graph_.commands(superstep)) {
         std::vector<TileAccess> accesses;
         append_accesses(graph_, command, accesses);
@@ -72,15 +70,19 @@ class Simplifier {
     }
   }
 
-  // What takes part in an exchange keeps its place.
-  void mark_exchanged(const View& view) { fixed_.push_back(interval_of(graph_, view).allocation); }
+  void fix(const View& view) {
+    AllocationId id = view.allocation;
+    while (graph_.allocation(id).alias.valid()) id = graph_.allocation(id).alias;
+    fixed_[id.index] = true;
+  }
 
   // If every use of the interface tensor's allocation is a whole, contiguous copy in one superstep outside of any Repeat, from or to
   // one place of another allocation that nothing else uses in the meantime: that place.
   std::optional<Rebinding> find_rebinding(const InterfaceTensor& tensor, bool input) {
     const AllocationId id = tensor.allocation;
+    if (fixed_[id.index]) return {};
     const std::vector<Use>& uses = uses_[id.index];
-    if (uses.empty() || tensor.type.shape.elements() == 0 || std::ranges::find(fixed_, id) != fixed_.end()) return {};
+    if (uses.empty() || tensor.type.shape.elements() == 0) return {};
     std::optional<Rebinding> place;
     int64_t moved = 0;
     for (const Use& use : uses) {
@@ -128,42 +130,20 @@ class Simplifier {
     return result;
   }
 
-  View rebuilt(const View& view) {
-    return {.allocation = view.allocation,
-            .geometry = builder_.geometry(graph_.geometry(view)),
-            .offset = view.offset,
-            .terms = builder_.terms(graph_.terms(view))};
-  }
-
+  // At most the first of a group has exchanges.
   void emit(const std::vector<uint32_t>& group) {
-    builder_.begin_superstep();
+    builder_->begin_superstep();
+    builder_->reuse_exchanges(graph_.supersteps()[group.front()].exchanges);
     for (const uint32_t index : group) {
-      const Superstep& superstep = graph_.supersteps()[index];
-      for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
-        const Exchange& exchange = graph_.exchanges()[superstep.exchanges.begin + i];
-        std::vector<View> destinations;
-        for (const View& destination : graph_.destinations(exchange)) destinations.push_back(rebuilt(destination));
-        builder_.exchange(rebuilt(exchange.source), destinations);
-      }
-      for (const Command& command : graph_.commands(superstep)) {
-        if (command.kind == Command::Kind::copy) {
-          if (dead_copies_[command.index]) continue;
-          const LocalCopy& copy = graph_.copies()[command.index];
-          builder_.copy(builder_.descriptor(graph_.descriptor(copy)), rebuilt(copy.source), rebuilt(copy.destination),
-                        copy.tile);
-          continue;
-        }
-        const KernelRun& run = graph_.runs()[command.index];
-        std::vector<View> operands;
-        for (const View& operand : graph_.operands(run)) operands.push_back(rebuilt(operand));
-        builder_.run(builder_.contract(graph_.contract(run)), run.tile, operands);
+      for (const Command& command : graph_.commands(graph_.supersteps()[index])) {
+        if (command.kind != Command::Kind::copy || !dead_copies_[command.index]) builder_->reuse_command(command);
       }
     }
-    builder_.end_superstep();
+    builder_->end_superstep();
   }
 
   RegionId rebuild(RegionId id) {
-    builder_.begin_region();
+    builder_->begin_region();
     std::vector<uint32_t> group;
     std::vector<TileAccess> group_accesses;
     const auto flush = [&] {
@@ -176,26 +156,26 @@ class Simplifier {
         flush();
         const RepeatStep& repeat = graph_.repeats()[step.index];
         const RegionId body = rebuild(repeat.body);
-        builder_.repeat(repeat.level, repeat.count, body);
+        builder_->repeat(repeat.level, repeat.count, body);
         continue;
       }
       const Superstep& superstep = graph_.supersteps()[step.index];
       std::vector<TileAccess> accesses;
       for (const Command& command : graph_.commands(superstep))
         if (command.kind != Command::Kind::copy || !dead_copies_[command.index])
-          append_accesses(graph_, command, accesses);
+          append_shared_accesses(graph_, command, accesses);
       if (superstep.exchanges.count > 0 || conflict_between_tiles(group_accesses, accesses)) flush();
       group.push_back(step.index);
       group_accesses.insert(group_accesses.end(), accesses.begin(), accesses.end());
     }
     flush();
-    return builder_.end_region();
+    return builder_->end_region();
   }
 
   const TileGraph& graph_;
-  TileGraphBuilder builder_;
-  std::vector<std::vector<Use>> uses_;  // by owning allocation
-  std::vector<AllocationId> fixed_;
+  std::optional<TileGraphBuilder> builder_;
+  std::vector<std::vector<Use>> uses_;  // by owning allocation; empty when no input or output may move
+  std::vector<bool> fixed_;             // by owning allocation: takes part in an exchange
   std::vector<bool> dead_copies_;
   std::vector<uint8_t> bound_;  // bit 0: an input lies here, bit 1: an output
   std::vector<InterfaceTensor> inputs_, outputs_;

@@ -39,9 +39,7 @@ class Comparison {
       return x.type == y.type && x.home == y.home && x.role == y.role && x.binding == y.binding && x.alias == y.alias;
     });
   }
-  bool constants() const {
-    return same(a_.constants(), b_.constants(), [](const auto& x, const auto& y) { return x == y || *x == *y; });
-  }
+  bool constants() const { return same(a_.constants(), b_.constants()); }
   bool regions() const {
     return same(a_.regions(), b_.regions(),
                 [this](const Region& x, const Region& y) { return same(a_.steps(x), b_.steps(y)); });

@@ -23,6 +23,7 @@
 
 #include "compiler/base/ids.h"
 #include "compiler/graph/graph.h"
+#include "compiler/low/constant_box.h"
 #include "compiler/machine/machine.h"
 
 namespace low {
@@ -263,7 +264,7 @@ class TileGraph {
   std::span<const RepeatStep> repeats() const { return repeats_; }
   std::span<const Region> regions() const { return regions_; }
   RegionId root() const { return root_; }
-  std::span<const std::shared_ptr<const Tensor>> constants() const { return constants_; }
+  std::span<const ConstantBox> constants() const { return constants_; }
   std::span<const InterfaceTensor> inputs() const { return inputs_; }
   std::span<const InterfaceTensor> outputs() const { return outputs_; }
 
@@ -288,6 +289,7 @@ class TileGraph {
 
  private:
   friend class TileGraphBuilder;
+  friend class TileGraphFinisher;
   std::string machine_;
   uint32_t tiles_ = 0;
   std::vector<TensorType> types_;
@@ -306,7 +308,7 @@ class TileGraph {
   std::vector<RepeatStep> repeats_;
   std::vector<Region> regions_;
   RegionId root_;
-  std::vector<std::shared_ptr<const Tensor>> constants_;
+  std::vector<ConstantBox> constants_;
   std::vector<InterfaceTensor> inputs_, outputs_;
 };
 

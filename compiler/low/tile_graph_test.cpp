@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 ConstantsByHash constants_of(const TileGraph& graph) {
   ConstantsByHash result;
-  for (const auto& tensor : graph.constants()) result.emplace_back(constant_hash(*tensor), tensor);
+  for (const ConstantBox& box : graph.constants()) result.emplace_back(constant_hash(*box.tensor()), box.tensor());
   return result;
 }
 

@@ -116,7 +116,7 @@ class Printer {
                           copy.chunk);
     }
     for (size_t i = 0; i < graph_.constants().size(); ++i) {
-      out_ += fmt::format("constant {} {}\n", i, constant_hash(*graph_.constants()[i]));
+      out_ += fmt::format("constant {} {}\n", i, constant_hash(*graph_.constants()[i].tensor()));
     }
     for (size_t i = 0; i < graph_.allocations().size(); ++i) {
       const Allocation& allocation = graph_.allocations()[i];

@@ -9,7 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!graph) return 0;
   const std::string text = print(*graph);
   ConstantsByHash constants;
-  for (const auto& constant : graph->constants()) constants.emplace_back(constant_hash(*constant), constant);
+  for (const auto& constant : graph->constants())
+    constants.emplace_back(constant_hash(*constant.tensor()), constant.tensor());
   const Result<TileGraph> again = parse_tile_graph(text, constants);
   LOW_CHECK(again && print(*again) == text);
   return 0;

@@ -82,6 +82,14 @@ class Verifier {
     LOW_TRY_VOID(each("contract", graph_.contracts()));
     LOW_TRY_VOID(each("descriptor", graph_.descriptors()));
     roots_ = storage_roots(graph_);
+    sizes_.reserve(graph_.allocations().size());
+    for (size_t i = 0; i < graph_.allocations().size(); ++i) sizes_.push_back(graph_.storage_elements(AllocationId(i)));
+    for (const Geometry& geometry : graph_.geometries()) {
+      Reach found{.low = 1, .high = 0};
+      if (!reach(geometry.extents.extents(), geometry.strides.extents(), 1, 0, {}, {}, found))
+        found = {.low = INT64_MIN, .high = INT64_MAX};  // never within an allocation
+      reaches_.push_back(found);
+    }
     LOW_TRY_VOID(allocations());
     LOW_TRY_VOID(interface());
     return region(graph_.root());
@@ -125,13 +133,13 @@ class Verifier {
       parameter_roots_[roots_[id]] = 1;
       if (allocation.alias.valid()) return wrong("a parameter cannot be an alias");
       const TensorType& type = graph_.type(id);
-      const Tensor& tensor = *graph_.constants()[allocation.binding];
+      const ConstantBox& tensor = graph_.constants()[allocation.binding];
       bool dense = type.padded == type.extents;
       for (int axis = 0; axis < type.order.rank(); ++axis) dense = dense && type.order[axis] == axis;
       if (!dense) return wrong("a parameter has to be dense and row-major");
       if (type.dtype != tensor.dtype() || graph_.storage_elements(id) != tensor.elements()) {
         return wrong(fmt::format("it is {}{}, its constant {}{}", name(type.dtype), to_string(type.extents),
-                                 name(tensor.dtype()), to_string(tensor.shape())));
+                                 name(tensor.dtype()), to_string(tensor.shape)));
       }
     }
     return {};
@@ -331,8 +339,16 @@ class Verifier {
     if (use.kind != ViewUse::Kind::exchange && home.valid() && home != use.tile) {
       return problem(use, fmt::format("allocation {} is at home on tile {}", use.view.allocation.index, home.index));
     }
+    const int64_t size = sizes_[use.view.allocation.index];
+    if (use.kind != ViewUse::Kind::copy && use.view.terms.count == 0) {
+      // The usual case needs no more than that.
+      const Reach& relative = reaches_[use.view.geometry.index];
+      const int64_t offset = use.view.offset;
+      if (relative.low > relative.high ||
+          (offset >= 0 && offset < size && relative.low >= -offset && relative.high < size - offset))
+        return {};
+    }
     Reach elements;
-    const int64_t size = graph_.storage_elements(use.view.allocation);
     if (!reach(use.extents, use.strides, use.chunk, use.view.offset, graph_.terms(use.view), counts_, elements)) {
       return problem(use,
                      fmt::format("it reaches out of allocation {} ({} elements)", use.view.allocation.index, size));
@@ -358,6 +374,13 @@ class Verifier {
 
   // A command may write over what it reads only where the element that it reads is the one that it then writes.
   Result<void> in_place(const Command& command) const {
+    if (command.kind == Command::Kind::run) {
+      const std::span<const View> operands = graph_.operands(graph_.runs()[command.index]);
+      const AllocationId result_root = roots_[operands.back().allocation];
+      if (std::ranges::none_of(operands.first(operands.size() - 1),
+                               [&](const View& view) { return roots_[view.allocation] == result_root; }))
+        return {};
+    }
     std::vector<ViewUse> uses;
     for_each_use(graph_, command, [&](const ViewUse& use) { uses.push_back(use); });
     const ViewUse& result = uses.back();
@@ -394,6 +417,8 @@ class Verifier {
   const TileGraph& graph_;
   Table<AllocationId, AllocationId> roots_;
   Table<AllocationId, uint8_t> parameter_roots_;
+  std::vector<int64_t> sizes_;    // by allocation: elements
+  std::vector<Reach> reaches_;    // by geometry: of an offset of 0, without terms
   std::vector<uint64_t> counts_;  // of the enclosing Repeats
   uint32_t superstep_ = 0;
 };

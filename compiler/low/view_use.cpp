@@ -236,12 +236,15 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
   enum : uint8_t { written = 1, several_tiles = 2 };
   Table<AllocationId, uint8_t> state(roots.size());
   Table<AllocationId, TileId> first_tile(roots.size());
+  bool suspects = false;
   for_each_use(graph, superstep, [&](const ViewUse& use) {
     const AllocationId root = roots[use.view.allocation];
     if (use.write) state[root] |= written;
     if (!first_tile[root].valid()) first_tile[root] = use.tile;
     if (first_tile[root] != use.tile) state[root] |= several_tiles;
+    suspects = suspects || state[root] == (written | several_tiles);
   });
+  if (!suspects) return {};
   std::vector<std::pair<AllocationId, std::vector<Use>>> storages;
   Table<AllocationId, uint32_t> position(roots.size(), UINT32_MAX);
   bool in_range = true;

@@ -17,7 +17,8 @@ struct ModelOptions {
   std::vector<std::string> targets;
   std::string machine;
   std::optional<uint32_t> tiles;
-  std::string plan_file;
+  std::vector<std::string> plan_files;
+  std::string attention;  // flash, materialized; empty: whichever is faster
   int finalists = 4;
   int threads = 0;  // 0: one for each core
   std::string clang;
@@ -36,6 +37,11 @@ struct CompileCommand {
   std::string print;   // a stage's name
   bool explain = false;
   bool json = false;
+  bool keep_repeats = false;  // of one iteration
+  bool benchmark_expansion = false, benchmark_expansion_uncached = false;
+  bool benchmark_search = false;
+  int runs = 5;             // of the search, to time it
+  bool exhaustive = false;  // compare with the best of all plans
 };
 int compile_command(const CompileCommand& command);
 

@@ -4,7 +4,10 @@
 #include <array>
 
 #include "compiler/graph/passes/passes.h"
+#include "compiler/lowc/expansion_benchmark.h"
+#include "compiler/lowc/finalists.h"
 #include "compiler/lowc/json.h"
+#include "compiler/lowc/search_benchmark.h"
 #include "compiler/lowc/support.h"
 #include "runtime/tensor/tensor_file.h"
 
@@ -12,39 +15,19 @@ namespace low::lowc {
 namespace {
 
 // The stages that --print shows, in pipeline order.
-constexpr std::array<std::string_view, 9> stages = {"import",    "graph",    "plan",   "tiles",  "cost",
-                                                    "placement", "schedule", "source", "program"};
+constexpr std::array<std::string_view, 10> stages = {"import", "graph",     "plan",     "finalists", "tiles",
+                                                     "cost",   "placement", "schedule", "source",    "program"};
 
-std::string explain(const PlannedProgram& planned) {
-  std::string text = fmt::format("{} candidates on {}; {} finalists\n", planned.candidates, planned.machine.name,
-                                 planned.finalists.size());
-  for (size_t i = 0; i < planned.finalists.size(); ++i) {
-    const ExpandedFinalist& finalist = planned.finalists[i];
-    text += fmt::format("\nfinalist {}{}", i,
-                        i == planned.chosen ? " (chosen: the lowest cost of its expanded graph)" : "");
-    if (!finalist.rejected.empty()) text += ": rejected: " + finalist.rejected;
-    text += "\n" + finalist.finalist.explanation;
-    if (finalist.graph) text += to_string(finalist.cost, planned.machine);
-  }
-  return text;
-}
-
-std::string report_json(const CompileCommand& command, const PlannedProgram& planned, uint64_t package_bytes) {
+std::string report_json(const CompileCommand& command, const Graph& graph, const PlannedProgram& planned,
+                        uint64_t package_bytes, ThreadPool& pool) {
   JsonWriter json;
   json.begin_object().member("version", 1).member("model", command.model.model).member("machine", planned.machine.name);
   json.member("candidates", planned.candidates).member("chosen", static_cast<uint64_t>(planned.chosen));
-  json.key("finalists").begin_array();
-  for (const ExpandedFinalist& finalist : planned.finalists) {
-    json.begin_object().member("searched_cycles", finalist.finalist.cost.total());
-    if (finalist.graph) {
-      const CostReport& cost = finalist.cost;
-      json.member("seconds", cost.seconds).member("runs", cost.runs).member("copies", cost.copies);
-      json.member("exchanges", cost.exchanges).member("supersteps", static_cast<uint64_t>(cost.supersteps.size()));
-    }
-    if (!finalist.rejected.empty()) json.member("rejected", finalist.rejected);
-    json.end_object();
-  }
-  json.end_array().member("arena_bytes", planned.placement.arena_bytes);
+  write_finalists(graph, planned, peak_memory(planned, pool), json);
+  json.key("caches").begin_object();
+  write_cache("copy_descriptors", planned.copy_descriptors, json);
+  write_cache("copy_plans", planned.copy_plans, json);
+  json.end_object().member("arena_bytes", planned.placement.arena_bytes);
   json.member("parameter_bytes", planned.placement.parameter_bytes);
   if (!command.output.empty()) json.member("output", command.output).member("package_bytes", package_bytes);
   return json.end_object().text();
@@ -53,6 +36,11 @@ std::string report_json(const CompileCommand& command, const PlannedProgram& pla
 // The text of a stage before code generation.
 Result<std::string> print_planned(const std::string& stage, const PlannedProgram& planned) {
   if (stage == "plan") return print(planned.plan());
+  if (stage == "finalists") {
+    std::string text;
+    for (const ExpandedFinalist& finalist : planned.finalists) text += print(finalist.finalist.plan);
+    return text;
+  }
   if (stage == "tiles") return print(planned.graph);
   if (stage == "cost") return to_string(cost(planned.graph, planned.machine), planned.machine);
   if (stage == "placement") return print(planned.placement, planned.graph);
@@ -69,7 +57,8 @@ Result<void> run(const CompileCommand& command) {
     return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print,
                                               fmt::join(stages, ", ")));
   if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
-  LOW_TRY(const CompileOptions options, compile_options(command.model));
+  LOW_TRY(CompileOptions options, compile_options(command.model));
+  options.passes.keep_single_repeats = command.keep_repeats;
   LOW_TRY(const Machine machine, select_machine(options));
   if (!command.output.empty()) {
     LOW_TRY(const auto targets, select_targets(options, machine));
@@ -91,12 +80,16 @@ Result<void> run(const CompileCommand& command) {
     return {};
   }
   std::optional<PlannedProgram> planned_only;
-  if (!compilation || command.print == "graph") {
-    LOW_TRY(const Graph graph, run_passes(model.graph));
-    if (command.print == "graph") {
-      write_stdout(print(graph));
-      return {};
-    }
+  std::optional<Graph> passed;
+  if (!compilation) {
+    LOW_TRY(passed, graph_for(machine, model.graph, options.passes));
+  }
+  const Graph& graph = compilation ? compilation->graph : *passed;
+  if (command.print == "graph") {
+    write_stdout(print(graph));
+    return {};
+  }
+  if (!compilation) {
     auto found = plan_program(graph, machine, options, pool);
     if (!found) return in_context(command.model.model, found.error());
     planned_only = std::move(*found);
@@ -107,16 +100,16 @@ Result<void> run(const CompileCommand& command) {
     write_stdout(text);
     return {};
   }
-  if (command.explain) write_stdout(explain(planned));
+  if (command.explain) write_stdout(explain_finalists(graph, planned, peak_memory(planned, pool)));
   if (command.json) {
-    write_stdout(report_json(command, planned, package_bytes));
+    write_stdout(report_json(command, graph, planned, package_bytes, pool));
   } else if (!command.explain) {
     const CostReport& cost = planned.finalists[planned.chosen].cost;
-    write_stdout(
-        fmt::format("{}: {} supersteps, {} kernel runs, {} copies on {} tiles of {}; arena {} bytes, parameters {} "
-                    "bytes; predicted {:.3f} ms\n",
-                    command.model.model, cost.supersteps.size(), cost.runs, cost.copies, machine.tiles, machine.name,
-                    planned.placement.arena_bytes, planned.placement.parameter_bytes, cost.seconds * 1e3));
+    write_stdout(fmt::format(
+        "{}: {} supersteps, {} kernel runs, {} copies on {} tiles of {}; arena {} bytes, parameters {} "
+        "bytes; predicted {:.3f} ms\n",
+        command.model.model, cost.in_graph.supersteps, cost.in_graph.runs, cost.in_graph.copies, machine.tiles,
+        machine.name, planned.placement.arena_bytes, planned.placement.parameter_bytes, cost.seconds * 1e3));
     if (!command.output.empty()) write_stdout(fmt::format("{}: {} bytes\n", command.output, package_bytes));
   }
   return {};
@@ -125,7 +118,12 @@ Result<void> run(const CompileCommand& command) {
 }  // namespace
 
 int compile_command(const CompileCommand& command) {
-  if (auto result = run(command); !result) return report(result.error());
+  const bool expansion = command.benchmark_expansion || command.benchmark_expansion_uncached;
+  if (auto result = command.benchmark_search ? benchmark_search(command)
+                    : expansion              ? benchmark_expansion(command)
+                                             : run(command);
+      !result)
+    return report(result.error());
   return 0;
 }
 

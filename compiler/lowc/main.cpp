@@ -65,7 +65,10 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
   app.add_option("--target", options.targets, "kind of code: host, host-x86-64-v3, host-x86-64-v4, …")->take_all();
   app.add_option("--machine", options.machine, "machine to plan for (default: what the target implies)");
   app.add_option("--tiles", options.tiles, "logical tiles of the host")->check(CLI::Range(1u, 65536u));
-  app.add_option("--plan", options.plan_file, "replay a plan instead of searching");
+  app.add_option("--plan", options.plan_files, "replay this plan instead of searching; several: the best of them")
+      ->take_all();
+  app.add_option("--attention", options.attention, "the only algorithm for attention: flash or materialized")
+      ->check(CLI::IsMember({"flash", "materialized"}));
   app.add_option("--finalists", options.finalists, "plans that are expanded in full")->check(CLI::Range(1, 64));
   app.add_option("--threads", options.threads, "worker threads (0: one for each core); changes no result")
       ->check(CLI::Range(0, 1024));
@@ -87,16 +90,35 @@ int run(int argc, char** argv) {
   CompileCommand compile;
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
   add_model_options(*compile_app, compile.model, "ONNX model");
-  compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
+  auto* output = compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
   auto* print =
       compile_app->add_option("--print", compile.print,
-                              "print a stage: import, graph, plan, tiles, cost, placement, schedule, source, program");
-  auto* explain = compile_app->add_flag("--explain", compile.explain, "print the finalists with their costs");
+                              "print a stage: import, graph, plan, finalists (all plans), tiles, cost, placement, "
+                              "schedule, source, program");
+  auto* explain = compile_app->add_flag("--explain", compile.explain, "print the finalists side by side");
   auto* compile_json = compile_app->add_flag("--json", compile.json, "report as JSON");
+  compile_app->add_flag("--keep-repeats", compile.keep_repeats,
+                        "keep repeats of one iteration, which are replaced by their bodies otherwise");
+  auto* benchmark = compile_app->add_flag("--benchmark-search", compile.benchmark_search,
+                                          "time the search for the machine, or for each machine where none is named");
+  auto* runs = compile_app->add_option("--runs", compile.runs, "timed runs of a benchmark, after one that warms up")
+                   ->check(CLI::Range(1, 1000));
+  compile_app
+      ->add_flag("--exhaustive", compile.exhaustive, "compare the search with the best of all plans (small models)")
+      ->needs(benchmark);
+  auto* expansion = compile_app->add_flag("--benchmark-expansion", compile.benchmark_expansion,
+                                          "time the expansion of the finalists, through its caches");
+  auto* uncached = compile_app->add_flag("--benchmark-expansion-uncached", compile.benchmark_expansion_uncached,
+                                         "the same without caches; with both flags, the two take turns");
   // One text on stdout.
   print->excludes(explain)->excludes(compile_json);
   explain->excludes(compile_json);
+  for (CLI::Option* mode : {benchmark, expansion, uncached})
+    for (CLI::Option* other : {print, explain, output}) mode->excludes(other);
+  benchmark->excludes(expansion)->excludes(uncached);
   compile_app->callback([&] {
+    if (runs->count() > 0 && benchmark->count() + expansion->count() + uncached->count() == 0)
+      throw CLI::RequiresError("--runs", "a benchmark");
     set_verbosity(compile.model.verbose);
     code = compile_command(compile);
   });

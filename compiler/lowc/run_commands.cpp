@@ -132,7 +132,7 @@ Result<Judged> run_interpreted(const VerifyCommand& command, const LoadedModel& 
                                ThreadPool& pool) {
   LOW_TRY(const CompileOptions options, compile_options(command.model));
   LOW_TRY(const Machine machine, select_machine(options));
-  LOW_TRY(const Graph graph, run_passes(model.graph));
+  LOW_TRY(const Graph graph, graph_for(machine, model.graph, options.passes));
   auto planned = plan_program(graph, machine, options, pool);
   if (!planned) return in_context(command.model.model, planned.error());
   Judged judged;

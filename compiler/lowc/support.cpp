@@ -33,7 +33,7 @@ Result<void> check_package_options(const ModelOptions& options) {
   const std::pair<std::string_view, bool> given[] = {
       {"--dim", !options.dimensions.empty()}, {"--shape", !options.shapes.empty()},
       {"--target", !options.targets.empty()}, {"--machine", !options.machine.empty()},
-      {"--tiles", options.tiles.has_value()}, {"--plan", !options.plan_file.empty()},
+      {"--tiles", options.tiles.has_value()}, {"--plan", !options.plan_files.empty()},
       {"--clang", !options.clang.empty()},
   };
   for (const auto& [option, is_given] : given)
@@ -89,12 +89,12 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
   result.machine = options.machine;
   result.tiles = options.tiles;
   result.search.finalists = options.finalists;
+  if (!options.attention.empty()) result.search.attention = attention_algorithm(options.attention);
   result.toolchain.clang = options.clang;
   result.progress = [](std::string_view stage) { log_info(stage); };
-  if (!options.plan_file.empty()) {
-    LOW_TRY(const AlignedBytes bytes, read_file(options.plan_file));
-    result.plan.emplace(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    result.plan_name = options.plan_file;
+  for (const std::string& file : options.plan_files) {
+    LOW_TRY(const AlignedBytes bytes, read_file(file));
+    result.plans.push_back({std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), file});
   }
   return result;
 }

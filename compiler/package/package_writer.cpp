@@ -28,8 +28,11 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
   }
 
   // A parameter is stored once, under the hash of its bytes.
-  for (const auto& constant : compilation.planned.graph.constants())
-    entries.emplace("parameters/" + sha256_hex(constant->bytes()), constant->bytes());
+  std::vector<std::shared_ptr<const Tensor>> parameters;  // the entries refer to their bytes
+  for (const ConstantBox& constant : compilation.planned.graph.constants()) {
+    parameters.push_back(constant.tensor());
+    entries.emplace("parameters/" + sha256_hex(parameters.back()->bytes()), parameters.back()->bytes());
+  }
 
   const std::string plan = print(compilation.planned.plan());
   const std::string program = serialize(compilation.program);

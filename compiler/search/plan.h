@@ -23,6 +23,8 @@
 //  - SplitPlan: the axis is 0, which cuts the matrix's rows (into at most as many parts as there are), or the last one, which cuts columns
 //    (rank 1: columns). Part i stays on tile i.
 //  - Only a reshape that keeps the last extent can be a view; every other movement is a copy.
+//  - reduce, rowwise and cumulative are along the last axis, and there is no pad: legalize_for_tiles sees to both. Each part of a gather
+//    pulls what its indices may name: with columns cut, those columns of the whole table.
 namespace low {
 
 // How an operand reaches a kernel.
@@ -117,6 +119,8 @@ struct Plan {
 // Text: "low-plan 1", machine, tiles, graph, then one line an operation, regions indented.
 std::string print(const Plan& plan);
 Result<Plan> parse_plan(std::string_view text);
+// Plans one after another, at least one. A message about one that is not the first says which.
+Result<std::vector<Plan>> parse_plans(std::string_view text);
 // A plan from elsewhere (--plan): right graph and machine, right kinds, grids within the tiles, blocks and axes in range, views
 // only where strides allow. ErrorKind::invalid naming the operation.
 Result<void> verify(const Plan& plan, const Graph& graph, const Machine& machine);

@@ -284,4 +284,18 @@ Result<Plan> parse_plan(std::string_view text) {
   return plan;
 }
 
+Result<std::vector<Plan>> parse_plans(std::string_view text) {
+  std::vector<Plan> plans;
+  do {
+    const size_t next = text.find("\nlow-plan", 1);
+    const std::string_view one = text.substr(0, next == std::string_view::npos ? next : next + 1);
+    text.remove_prefix(one.size());
+    auto plan = parse_plan(one);
+    if (!plan && !plans.empty()) return in_context(fmt::format("number {}", plans.size() + 1), plan.error());
+    if (!plan) return std::unexpected(plan.error());
+    plans.push_back(std::move(*plan));
+  } while (!text.empty());
+  return plans;
+}
+
 }  // namespace low

@@ -135,7 +135,8 @@ class Verifier {
       return matmul(std::get<MatmulPlan>(plan), graph, op, name);
     }
     if (!machine_.global_memory && !std::holds_alternative<Repeat>(op.attributes) && !is_tile_operation(graph, op)) {
-      return wrong(name, "an operation that is not planned for machines without global memory in this version");
+      return wrong(
+          name, "an operation that is not planned for machines without global memory: legalize_for_tiles replaces it");
     }
     if (std::holds_alternative<Attention>(op.attributes)) {
       if (!std::holds_alternative<AttentionPlan>(plan)) return mismatch("attention");

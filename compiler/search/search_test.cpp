@@ -7,8 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "compiler/search/op_cost.h"
-#include "compiler/search/space.h"
+#include "compiler/search/exhaustive.h"
 #include "compiler/search/test_graphs.h"
 
 namespace low {
@@ -50,58 +49,6 @@ Graph views_graph() {
   return test::finish(std::move(builder));
 }
 
-// The cheapest of all combinations of all candidates, operation by operation, without any pruning.
-double exhaustive(const Graph& graph, const Machine& machine, size_t i, std::vector<Layout>& layouts,
-                  std::vector<bool>& views) {
-  if (i == graph.op_count()) return 0;
-  const Op& op = graph.op(OpId(i));
-  std::vector<Layout> operands;
-  for (const ValueId operand : graph.operands(op)) operands.push_back(layouts[operand.index]);
-  const auto rest = [&](bool view, const Layout& layout) {
-    layouts[graph.result(op).index] = layout;
-    views[graph.result(op).index] = view;
-    return exhaustive(graph, machine, i + 1, layouts, views);
-  };
-  double best = std::numeric_limits<double>::infinity();
-  if (std::holds_alternative<Output>(op.attributes)) {
-    double cost = 0;
-    if (views[graph.operands(op)[0].index]) {
-      const Type& type = graph.type(graph.operands(op)[0]);
-      cost = std::numeric_limits<double>::infinity();
-      for (const SplitPlan& split : split_space(machine, type.shape, 100000)) {
-        cost = std::min(cost, split_cost(machine, copy_work(type, operands[0]), split).total());
-      }
-    }
-    return cost + exhaustive(graph, machine, i + 1, layouts, views);
-  }
-  const Type& type = graph.type(graph.result(op));
-  if (std::holds_alternative<Input>(op.attributes)) return rest(true, row_major(type.shape));
-  if (std::holds_alternative<Matmul>(op.attributes)) {
-    const MatmulWork work = matmul_work(graph, op, operands);
-    const double others = rest(false, row_major(type.shape));
-    for (const MatmulPlan& plan : matmul_space(machine, work.shape, work.a, work.b, 100000)) {
-      best = std::min(best, matmul_cost(machine, work, plan).cycles + others);
-    }
-    return best;
-  }
-  if (std::holds_alternative<Pointwise>(op.attributes)) {
-    const SplitWork work = pointwise_work(graph, op, operands);
-    const double others = rest(false, row_major(type.shape));
-    for (const SplitPlan& plan : split_space(machine, type.shape, 100000)) {
-      best = std::min(best, split_cost(machine, work, plan).total() + others);
-    }
-    return best;
-  }
-  const std::optional<Layout> view = view_layout(graph, op, operands[0]);
-  if (view) best = rest(true, *view);
-  const double others = rest(false, row_major(type.shape));
-  for (const SplitPlan& plan : split_space(machine, type.shape, 100000)) {
-    best = std::min(best,
-                    split_cost(machine, copy_work(type, view ? *view : row_major(type.shape)), plan).total() + others);
-  }
-  return best;
-}
-
 TEST(Search, BeamFindsWhatExhaustiveSearchFinds) {
   const Graph graph = views_graph();
   for (const double launch : {0.0, 100.0, 5000.0}) {
@@ -110,9 +57,9 @@ TEST(Search, BeamFindsWhatExhaustiveSearchFinds) {
       machine.launch_cycles = launch;
       machine.command_cycles = 1;
       machine.across_bytes_per_cycle = across;
-      std::vector<Layout> layouts(graph.value_count());
-      std::vector<bool> views(graph.value_count());
-      const double best = exhaustive(graph, machine, 0, layouts, views);
+      const auto exhaustive = search_exhaustively(graph, machine);
+      ASSERT_TRUE(exhaustive) << exhaustive.error().message;
+      const double best = exhaustive->cycles;
       const SearchResult result = found(graph, machine);
       EXPECT_LE(result.finalists[0].cycles, best * 1.02) << launch << " " << across;
       EXPECT_GE(result.finalists[0].cycles, best * 0.999999) << launch << " " << across;

@@ -1,6 +1,7 @@
 #include "compiler/search/tile_choices.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "compiler/search/tile_space.h"
 
@@ -122,6 +123,36 @@ std::vector<TileChoice> matmul_choices(TileContext& context, const Graph& graph,
   return choices;
 }
 
+std::vector<TileChoice> attention_choices(TileContext& context, const Graph& graph, const Op& op,
+                                          std::span<const TileLayout> operands,
+                                          const std::optional<TileLayout>& required) {
+  const TileAttention work = tile_attention(graph, op, operands);
+  const Machine& machine = context.machine;
+  std::vector<AttentionPlan> space =
+      attention_space(machine, work.work.shape, context.options.attention, context.options.candidates_per_op);
+  if (required) {
+    std::erase_if(space,
+                  [&](const AttentionPlan& plan) { return !(layout_of(work.work.shape, plan) == *required); });
+  }
+  std::vector<Ranked> all =
+      ranked(context, space, [&](const AttentionPlan& plan) { return tile_attention_cost(machine, work, plan); });
+  const auto too_large = [&](const Ranked& one) { return one.need > machine.tile_memory_bytes; };
+  if (!std::ranges::all_of(all, too_large)) std::erase_if(all, too_large);
+  const auto same = [&](size_t a, size_t b) {
+    return space[a].algorithm == space[b].algorithm && space[a].grid_m == space[b].grid_m &&
+           space[a].grid_heads == space[b].grid_heads && space[a].grid_batch == space[b].grid_batch;
+  };
+  std::vector<TileChoice> choices;
+  for (const Ranked& one : selected(all, static_cast<size_t>(context.options.finalists), same)) {
+    TileChoice choice;
+    choice.plan = space[one.index];
+    choice.cost = tile_attention_cost(machine, work, space[one.index]);
+    choice.layout = layout_of(work.work.shape, space[one.index]);
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
 template <typename Make>
 std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& work,
                                       const std::optional<TileLayout>& required, const Make& make,
@@ -136,9 +167,12 @@ std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& wor
   }
   const auto evaluate = [&](const SplitPlan& plan) { return tile_split_cost(context.machine, work, plan); };
   const std::vector<Ranked> all = ranked(context, space, evaluate);
-  const auto same = [&](size_t a, size_t b) { return space[a].axis == space[b].axis; };
+  // Few parts may be slower here, and be gathered in fewer pieces by who comes next: each order of magnitude is a kind of its own.
+  const auto same = [&](size_t a, size_t b) {
+    return space[a].axis == space[b].axis && std::bit_width(space[a].parts) == std::bit_width(space[b].parts);
+  };
   std::vector<TileChoice> choices;
-  for (const Ranked& one : selected(all, static_cast<size_t>(context.options.finalists), same)) {
+  for (const Ranked& one : selected(all, 4 * static_cast<size_t>(context.options.finalists), same)) {
     TileChoice choice;
     choice.cost = evaluate(space[one.index]);
     choice.layout = layout_of(work.shape, space[one.index]);
@@ -158,11 +192,17 @@ std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph
     return split_choices(context, tile_pointwise(graph, op, operands), required,
                          [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; });
   }
+  if (std::holds_alternative<Attention>(op.attributes))
+    return attention_choices(context, graph, op, operands, required);
   if (!is_tile_operation(graph, op)) return {};
   if (needs_whole_rows(op)) {
     return split_choices(
         context, tile_rows(graph, op, operands), required,
         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; }, true);
+  }
+  if (std::holds_alternative<Gather>(op.attributes)) {
+    return split_choices(context, tile_gather(graph, op, operands), required,
+                         [](TileChoice& choice, const SplitPlan& split) { choice.plan = split; });
   }
   std::vector<TileChoice> choices;
   if (is_tile_view(graph, op)) {
@@ -174,7 +214,7 @@ std::vector<TileChoice> tile_op_choices(TileContext& context, const Graph& graph
     ++context.candidates;
     return choices;  // a copy changes nothing that a reader could not do as well
   }
-  return split_choices(context, tile_movement(graph, op, operands[0]), required,
+  return split_choices(context, tile_movement(context.machine, graph, op, operands), required,
                        [](TileChoice& choice, const SplitPlan& split) { choice.plan = MovementPlan{true, split}; });
 }
 

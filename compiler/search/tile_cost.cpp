@@ -1,94 +1,17 @@
 #include "compiler/search/tile_cost.h"
 
 #include <algorithm>
-
-#include "compiler/search/tile_space.h"
+#include <cmath>
 
 #include "compiler/search/op_cost.h"
+#include "compiler/search/tile_account.h"
+#include "compiler/search/tile_space.h"
 
 namespace low {
+
+using namespace tile_account;
+
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
-struct Interval {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return std::max<int64_t>(end - begin, 0); }
-};
-Interval part(int64_t extent, int64_t size, int64_t index) {
-  return {std::min(index * size, extent), std::min((index + 1) * size, extent)};
-}
-
-// Parts are much alike: the busiest is sought among a few.
-constexpr uint64_t samples = 8;
-template <typename Function>
-void for_each_sample(uint64_t parts, Function&& function) {
-  uint64_t last = UINT64_MAX;
-  for (uint64_t s = 0; s < samples; ++s) {
-    const uint64_t index = parts <= samples ? s : s * (parts - 1) / (samples - 1);
-    if (index >= parts || index == last) continue;
-    last = index;
-    function(index);
-  }
-}
-
-// What an exchange moves to the busiest tile, in bytes.
-struct Traffic {
-  double received = 0, sent = 0, copied = 0, pieces = 0;
-};
-Traffic& operator+=(Traffic& a, const Traffic& b) {
-  a.received += b.received;
-  a.sent += b.sent;
-  a.copied += b.copied;
-  a.pieces += b.pieces;
-  return a;
-}
-
-double exchange_cycles(const Machine& machine, const Traffic& traffic) {
-  const double rate = machine.cluster_bytes_per_cycle;
-  return std::max(traffic.received / rate + traffic.pieces * machine.transfer_cycles, traffic.sent / rate) +
-         2 * traffic.copied / machine.own_bytes_per_cycle;
-}
-
-class Accountant {
- public:
-  explicit Accountant(const Machine& machine) : machine_(machine) {}
-
-  uint64_t bytes(int64_t elements, int64_t element_bytes) const {
-    const auto size = static_cast<uint64_t>(std::max<int64_t>(elements, 0)) * static_cast<uint64_t>(element_bytes);
-    const uint64_t alignment = std::max<uint32_t>(machine_.alignment_bytes, 1);
-    return (size + alignment - 1) / alignment * alignment;
-  }
-
-  // An operand's way to the tile: how it travels, and adds what it takes of the tile's memory while the superstep runs.
-  Traffic gather(const Arrival& from, const TileLayout& layout, int64_t element_bytes, uint64_t& gathered) const {
-    Traffic traffic;
-    if (from.direct()) return traffic;
-    const auto size = static_cast<double>(element_bytes);
-    traffic.received = static_cast<double>(from.remote) * size;
-    traffic.copied = static_cast<double>(from.local) * size;
-    traffic.pieces = static_cast<double>(from.pieces);
-    if (layout.kind == TileLayout::Kind::tiles) traffic.sent = static_cast<double>(layout.shard_elements()) * size;
-    gathered += bytes(from.remote + from.local, element_bytes);
-    return traffic;
-  }
-
-  void superstep(TileCost& result, const Traffic& traffic, const Cost& compute, double times = 1) const {
-    SuperstepWork work;
-    work.tiles.push_back(compute);
-    work.tiles.back().exchange += exchange_cycles(machine_, traffic);
-    result.cost.add(superstep_cost(machine_, work), times);
-  }
-
-  const Machine& machine() const { return machine_; }
-
- private:
-  const Machine& machine_;
-};
-
-Traffic busier(const Traffic& a, const Traffic& b, const Machine& machine) {
-  return exchange_cycles(machine, b) > exchange_cycles(machine, a) ? b : a;
-}
 
 // Elements of a, b or an extra that part (b, i, j) wants; `down` and `across` are in the operation's terms.
 Wanted wanted_of(const TileMatmul::Operand& operand, Interval batch, int64_t down_extent, Interval down,
@@ -169,7 +92,7 @@ TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const 
   TileCost result;
   const MatmulShape& shape = work.shape;
   if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return result;
-  const Accountant account(machine);
+  const TileAccountant account(machine);
   const TileLayout layout = layout_of(shape, plan);
   const int64_t depth = std::max<int64_t>(ceil_div(shape.k, plan.grid_k), 1);
   const int64_t panels = ceil_div(std::min(depth, std::max<int64_t>(shape.k, 1)), plan.block_k);
@@ -326,63 +249,6 @@ TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const 
   return result;
 }
 
-TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileLayout> operands) {
-  const Type& result = graph.type(graph.result(op));
-  const std::span<const ValueId> values = graph.operands(op);
-  TileSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.expression_nodes = expression_work(std::get<Pointwise>(op.attributes).expr);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Type& type = graph.type(values[i]);
-    work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
-                            TileSplit::Operand::same});
-  }
-  return work;
-}
-
-TileSplit tile_rows(const Graph& graph, const Op& op, std::span<const TileLayout> operands) {
-  const Type& result = graph.type(graph.result(op));
-  const std::span<const ValueId> values = graph.operands(op);
-  TileSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  std::vector<Layout> layouts;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Type& type = graph.type(values[i]);
-    layouts.push_back(row_major(type.shape));
-    work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
-                            i == 0 ? TileSplit::Operand::rows : TileSplit::Operand::same});
-  }
-  work.expression_nodes = split_work(graph, op, layouts).expression_nodes;
-  return work;
-}
-
-TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& operand) {
-  const Type& result = graph.type(graph.result(op));
-  const Type& type = graph.type(graph.operands(op)[0]);
-  TileSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.copies = true;
-  work.sources.push_back({operand, work.result_bytes, matrix_extents(type.shape), TileSplit::Operand::moved});
-  if (operand.kind == TileLayout::Kind::constant) {
-    // Whole, on one tile, from where its elements go to their places.
-    work.parameter_bytes = static_cast<uint64_t>(type.shape.elements()) * byte_size(type.dtype) * operand.iterations;
-    work.sources[0].layout = layout_of(type.shape, SplitPlan{});
-  }
-  return work;
-}
-
-TileSplit tile_copy(const Type& type, const TileLayout& source) {
-  TileSplit work;
-  work.shape = type.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(type.dtype));
-  work.copies = true;
-  work.sources.push_back({source, work.result_bytes, matrix_extents(type.shape), TileSplit::Operand::same});
-  return work;
-}
-
 namespace {
 
 // The result's shard on `tile`, in its matrix.
@@ -405,7 +271,7 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
   TileCost result;
   if (work.shape.elements() == 0) return result;
   result.parameter_bytes = work.parameter_bytes;
-  const Accountant account(machine);
+  const TileAccountant account(machine);
   const MatrixExtents extents = matrix_extents(work.shape);
   Traffic busiest;
   uint64_t gathered = 0;
@@ -419,14 +285,20 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
       const TileSplit::Source& source = work.sources[s];
       Arrival from;
       if (source.kind == TileSplit::Operand::moved) {
-        // Where its elements are is not followed: all of them come from elsewhere, row by row.
-        from.remote = shard.elements();
-        const uint64_t sources = source.layout.kind == TileLayout::Kind::tiles ? source.layout.parts() : 1;
-        const auto pieces = static_cast<int64_t>((sources + layout.parts() - 1) / layout.parts());
-        from.pieces = std::min(pieces * shard.batch.size() * shard.rows.size(), from.remote);
-        if (layout.parts() == 1 && source.layout.kind == TileLayout::Kind::tiles && sources == 1) {
-          from = {0, shard.elements(), 0};
-        }
+        // Where its elements are is not followed: all of them come from elsewhere.
+        from.remote = std::min(static_cast<int64_t>(std::ceil(static_cast<double>(shard.elements()) * source.share)),
+                               shard.elements());
+        const bool on_tiles = source.layout.kind == TileLayout::Kind::tiles;
+        const uint64_t sources = on_tiles ? source.layout.parts() : 1;
+        auto pieces = static_cast<int64_t>((sources + layout.parts() - 1) / layout.parts());
+        if (source.pieces == TileSplit::Pieces::crossing) pieces = static_cast<int64_t>(sources);
+        if (source.pieces == TileSplit::Pieces::ragged) pieces *= shard.batch.size() * shard.rows.size();
+        from.pieces = std::min(pieces, from.remote);
+        if (layout.parts() == 1 && on_tiles && sources == 1) from = {0, from.remote, 0};
+      } else if (work.gather) {
+        const GatherWanted wanted =
+            gather_wanted(*work.gather, shard.rows.begin, shard.rows.end, shard.columns.begin, shard.columns.end);
+        from = arrival(source.layout, source.kind == TileSplit::Operand::data ? wanted.data : wanted.indices, tile);
       } else {
         Wanted wanted;
         if (source.extents.rows == extents.rows) {
@@ -468,7 +340,11 @@ TileCost split_cost_of(const Machine& machine, const TileSplit& work, const Tile
   Cost compute;
   if (!work.copies) {
     int64_t read = 0;
-    for (size_t s = 0; s < work.sources.size(); ++s) read += constant[s] * work.sources[s].element_bytes;
+    for (size_t s = 0; s < work.sources.size(); ++s) {
+      const TileSplit::Source& source = work.sources[s];
+      // Of a gather's data one element for each of the result.
+      read += source.element_bytes * (source.kind == TileSplit::Operand::data ? layout.shard_elements() : constant[s]);
+    }
     compute =
         kernel_cost(machine, pointwise_run(machine, layout.part_batch * layout.share, layout.part_n,
                                            work.expression_nodes, read, layout.shard_elements() * work.result_bytes));
@@ -491,7 +367,7 @@ TileCost tile_output_cost(const Machine& machine, const Type& type, const TileLa
   TileCost result;
   const int64_t elements = type.shape.elements();
   if (elements == 0) return result;
-  const Accountant account(machine);
+  const TileAccountant account(machine);
   Traffic traffic;
   const auto size = static_cast<double>(byte_size(type.dtype));
   // From elsewhere than the tiles, all tiles take a share of the work; from the tiles, each sends its own.

@@ -5,9 +5,12 @@
 // already and comes with pieces from elsewhere is copied at the tile's own rate.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "compiler/search/gather_axes.h"
+#include "compiler/search/attention.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
 #include "compiler/search/tile_layout.h"
@@ -42,30 +45,62 @@ struct TileMatmul {
 TileMatmul tile_matmul(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
 TileCost tile_matmul_cost(const Machine& machine, const TileMatmul& work, const MatmulPlan& plan);
 
+// What attention's cost depends on, apart from its plan. Layouts are the operands'.
+struct TileAttention {
+  struct Operand {
+    TileLayout layout;
+    int64_t element_bytes = 4;
+  };
+  AttentionWork work;
+  Operand q, k, v;
+  struct Mask : Operand {
+    bool by_row = false, by_key = false;
+    int64_t heads = 1;  // rows of its matrix for a row of q, at most: those of all heads of a part
+  };
+  std::optional<Mask> mask;
+  std::vector<Operand> extras;
+};
+TileAttention tile_attention(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
+TileCost tile_attention_cost(const Machine& machine, const TileAttention& work, const AttentionPlan& plan);
+
 // What the cost of a pointwise operation or a copy depends on, apart from its split.
 struct TileSplit {
   enum class Operand : uint8_t {
-    same,   // broadcasts: an element is read by those of the result in the same row and column
-    rows,   // whole rows are read for any element of the same row
-    moved,  // a movement: any of its elements may be wanted anywhere
+    same,     // broadcasts: an element is read by those of the result in the same row and column
+    rows,     // whole rows are read for any element of the same row
+    moved,    // a movement: any of its elements may be wanted anywhere
+    data,     // of a gather: all that an index may name
+    indices,  // of a gather
+  };
+  // How a moved operand's rectangles become the result's.
+  enum class Pieces : uint8_t {
+    follow,    // neighbours stay neighbours: from few tiles
+    crossing,  // from any tile, a box each
+    ragged,    // row by row
   };
   struct Source {
     TileLayout layout;
     int64_t element_bytes = 4;
     MatrixExtents extents;
     Operand kind = Operand::same;
+    Pieces pieces = Pieces::follow;
+    double share = 1;  // moved: of the result's elements
   };
   Shape shape;
   int64_t result_bytes = 4;
   int64_t expression_nodes = 0;
   bool copies = false;           // no kernel runs: pieces go to their places
-  uint64_t parameter_bytes = 0;  // of a constant that is moved
+  uint64_t parameter_bytes = 0;  // of constants that are moved
+  std::optional<GatherShapes> gather;
   std::vector<Source> sources;
 };
 TileSplit tile_pointwise(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
 // reduce, rowwise, cumulative along the last axis.
 TileSplit tile_rows(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
-TileSplit tile_movement(const Graph& graph, const Op& op, const TileLayout& operand);
+// data and indices are pulled as far as an index may reach.
+TileSplit tile_gather(const Graph& graph, const Op& op, std::span<const TileLayout> operands);
+// reshape, transpose, slice, expand, concat.
+TileSplit tile_movement(const Machine& machine, const Graph& graph, const Op& op, std::span<const TileLayout> operands);
 // Moves a value to another layout.
 TileSplit tile_copy(const Type& type, const TileLayout& source);
 TileCost tile_split_cost(const Machine& machine, const TileSplit& work, const SplitPlan& plan);

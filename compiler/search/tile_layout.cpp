@@ -46,6 +46,22 @@ TileLayout layout_of(const MatmulShape& shape, const MatmulPlan& plan) {
   return layout;
 }
 
+TileLayout layout_of(const AttentionExtents& shape, const AttentionPlan& plan) {
+  TileLayout layout;
+  layout.kind = TileLayout::Kind::tiles;
+  layout.batch = shape.batch;
+  layout.m = shape.m;
+  layout.n = shape.q_heads * shape.dv;
+  layout.grid_batch = plan.grid_batch;
+  layout.grid_m = plan.grid_m;
+  layout.grid_n = plan.grid_heads;
+  const auto part = [](int64_t extent, uint32_t grid) { return std::max<int64_t>((extent + grid - 1) / grid, 1); };
+  layout.part_batch = part(shape.batch, plan.grid_batch);
+  layout.part_m = layout.share = part(shape.m, plan.grid_m);
+  layout.part_n = part(shape.q_heads, plan.grid_heads) * shape.dv;
+  return layout;
+}
+
 TileLayout layout_of(const Shape& shape, const SplitPlan& plan) {
   const MatrixExtents extents = matrix_extents(shape);
   TileLayout layout;

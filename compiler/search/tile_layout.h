@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "compiler/search/attention.h"
 #include "compiler/search/plan.h"
 #include "compiler/search/space.h"
 
@@ -36,6 +37,7 @@ struct TileLayout {
 // The layouts that decisions give to their results.
 TileLayout layout_of(const MatmulShape& shape, const MatmulPlan& plan);
 TileLayout layout_of(const Shape& shape, const SplitPlan& plan);
+TileLayout layout_of(const AttentionExtents& shape, const AttentionPlan& plan);
 
 // What a tile wants of a value: columns of rows of some of its matrices, each of `matrix_rows` rows.
 struct Wanted {

@@ -172,7 +172,8 @@ class TileRegionSearch {
       }
       const Op& producer = graph_.op(graph_.value(value).producer);
       const bool computes =
-          std::holds_alternative<Matmul>(producer.attributes) || is_split(producer) || is_movement(producer);
+          std::holds_alternative<Matmul>(producer.attributes) || std::holds_alternative<Attention>(producer.attributes) ||
+          is_split(producer) || is_movement(producer);
       if (!computes || writes_[value] != UINT32_MAX) continue;
       writes_[value] = output;
       written_[output] = true;
@@ -215,10 +216,11 @@ class TileRegionSearch {
     } else {
       entry.choices = tile_op_choices(context_, graph_, op, entry.layouts, required);
       if (entry.choices.empty()) {
-        return fail(ErrorKind::unsupported,
-                    fmt::format("search: {}: this operation is not planned for machines without global memory, such as "
-                                "{}, in this version",
-                                describe(graph_, i), context_.machine.name));
+        return fail(
+            is_tile_operation(graph_, op) ? ErrorKind::unsupported : ErrorKind::internal,
+            fmt::format("search: {}: there is no way to plan this operation for machine {}, which has no global "
+                        "memory",
+                        describe(graph_, i), context_.machine.name));
       }
     }
     cache_[i].push_back(std::move(entry));
@@ -470,6 +472,10 @@ class TileRegionSearch {
       }
       if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan)) {
         result.grids += fmt::format("{}x{}x{}x{} ", matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k);
+      }
+      if (const auto* attention = std::get_if<AttentionPlan>(&choice.plan)) {
+        result.grids += fmt::format("{}:{}x{}x{} ", name(attention->algorithm), attention->grid_batch,
+                                    attention->grid_m, attention->grid_heads);
       }
       if (choice.body) {
         line.decision = fmt::format("{} times", std::get<Repeat>(op.attributes).count);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "compiler/search/exhaustive.h"
 #include "compiler/search/test_graphs.h"
 #include "compiler/search/tile_cost.h"
 #include "compiler/search/tile_space.h"
@@ -57,46 +58,6 @@ Graph two_products() {
   return test::finish(std::move(builder));
 }
 
-// The cheapest of all combinations of all candidates, without any pruning; memory is plentiful.
-double exhaustive(const Graph& graph, const Machine& machine, size_t i, std::vector<TileLayout>& layouts) {
-  if (i == graph.op_count()) return 0;
-  const Op& op = graph.op(OpId(i));
-  if (std::holds_alternative<Output>(op.attributes)) {
-    const ValueId value = graph.operands(op)[0];
-    return tile_output_cost(machine, graph.type(value), layouts[value.index]).cost.cycles +
-           exhaustive(graph, machine, i + 1, layouts);
-  }
-  const ValueId result = graph.result(op);
-  std::vector<TileLayout> operands;
-  for (const ValueId operand : graph.operands(op)) operands.push_back(layouts[operand.index]);
-  double best = std::numeric_limits<double>::infinity();
-  const auto next = [&](double cycles, const TileLayout& layout) {
-    layouts[result.index] = layout;
-    best = std::min(best, cycles + exhaustive(graph, machine, i + 1, layouts));
-  };
-  if (std::holds_alternative<Input>(op.attributes)) {
-    next(0, TileLayout());
-  } else if (std::holds_alternative<Constant>(op.attributes)) {
-    TileLayout layout;
-    layout.kind = TileLayout::Kind::constant;
-    next(0, layout);
-  } else if (std::holds_alternative<Matmul>(op.attributes)) {
-    const TileMatmul work = tile_matmul(graph, op, operands);
-    for (MatmulPlan plan : tile_matmul_space(machine, work.shape, 100000)) {
-      for (const int64_t panel : tile_panels(plan.block_k)) {
-        plan.block_k = panel;
-        next(tile_matmul_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
-      }
-    }
-  } else {
-    const TileSplit work = tile_pointwise(graph, op, operands);
-    for (const SplitPlan& plan : tile_split_space(machine, work.shape, 100000)) {
-      next(tile_split_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
-    }
-  }
-  return best;
-}
-
 TEST(TileSearch, BeamFindsWhatExhaustiveSearchFinds) {
   const Graph graph = two_products();
   for (const double launch : {0.0, 100.0, 10000.0}) {
@@ -105,8 +66,9 @@ TEST(TileSearch, BeamFindsWhatExhaustiveSearchFinds) {
       machine.launch_cycles = launch;
       machine.transfer_cycles = 3;
       machine.cluster_bytes_per_cycle = bytes_per_cycle;
-      std::vector<TileLayout> layouts(graph.value_count());
-      const double best = exhaustive(graph, machine, 0, layouts);
+      const auto exhaustive = search_exhaustively(graph, machine);
+      ASSERT_TRUE(exhaustive) << exhaustive.error().message;
+      const double best = exhaustive->cycles;
       const SearchResult result = found(graph, machine);
       EXPECT_LE(result.finalists[0].cycles, best * 1.02) << launch << " " << bytes_per_cycle;
       EXPECT_GE(result.finalists[0].cycles, best * 0.999999) << launch << " " << bytes_per_cycle;
@@ -223,6 +185,42 @@ TEST(TileSearch, RepeatsOfAllKinds) {
     const Graph graph = test::finish(std::move(builder));
     for (const uint32_t tiles : {1u, 5u, 1472u}) found(graph, islands(tiles));
   }
+}
+
+// A table of 1000 rows of 64 in f32, 256,000 bytes: of 8 tiles each holds 8 columns of all rows.
+TEST(TileSearch, GathersSpreadTheirTableByColumns) {
+  const auto lookup = [](DType dtype) {
+    GraphBuilder builder;
+    const ValueId table = builder.constant(Tensor(dtype, {1000, 64}));
+    const ValueId indices = builder.input("i", {DType::i32, {10}});
+    builder.output("y", builder.gather({.mode = Gather::Mode::axis, .axis = 0}, table, indices));
+    return test::finish(std::move(builder));
+  };
+  const SearchResult result = found(lookup(DType::f32), islands(8, 40000));
+  EXPECT_EQ(std::get<SplitPlan>(result.finalists[0].plan.region.ops[2]), (SplitPlan{1, 8}));
+  // 32,000 bytes of the table, indices and the result.
+  EXPECT_GT(result.finalists[0].peak_bytes, 32000u);
+  EXPECT_LT(result.finalists[0].peak_bytes, 33000u);
+  ThreadPool pool(1);
+  const Result<SearchResult> none = search(lookup(DType::f64), islands(8, 40000), {}, pool);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(none.error().message, HasSubstr("a tile of machine islands has 40000"));
+}
+
+// Two halves of 20,000 bytes each do not fit on one tile together, but on two.
+TEST(TileSearch, ConcatsCountEachOperand) {
+  GraphBuilder builder;
+  const ValueId parts[] = {builder.constant(Tensor(DType::f32, {5000})), builder.input("x", {DType::f32, {5000}})};
+  builder.output("y", builder.concat(parts, 0));
+  const Graph graph = test::finish(std::move(builder));
+  // The constant whole on one tile, and the result's part.
+  const SearchResult two = found(graph, islands(2, 40200));
+  EXPECT_EQ(std::get<MovementPlan>(two.finalists[0].plan.region.ops[2]), (MovementPlan{true, {0, 2}}));
+  ThreadPool pool(1);
+  const Result<SearchResult> none = search(graph, islands(1, 40200), {}, pool);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().message, HasSubstr("needs at least 60"));
 }
 
 TEST(TileSearch, OddSizes) {

@@ -90,15 +90,25 @@ std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& sha
   return result;
 }
 
+SplitPlan tile_constant_split(const Machine& machine, const Shape& shape) {
+  if (shape.elements() <= max_replicated_elements) return {};
+  const MatrixExtents extents = matrix_extents(shape);
+  const bool by_rows = extents.rows >= std::min<int64_t>(extents.columns, machine.tiles);
+  const int64_t parts = std::min<int64_t>(by_rows ? extents.rows : extents.columns, machine.tiles);
+  return {by_rows ? 0 : static_cast<uint32_t>(shape.rank() - 1), static_cast<uint32_t>(parts)};
+}
+
 bool needs_whole_rows(const Op& op) {
   return std::holds_alternative<Reduce>(op.attributes) || std::holds_alternative<Rowwise>(op.attributes) ||
          std::holds_alternative<Cumulative>(op.attributes);
 }
 
 bool is_tile_operation(const Graph& graph, const Op& op) {
-  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Pointwise>(op.attributes)) return true;
-  if (std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes)) return false;
-  if (is_movement(op)) return true;
+  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Pointwise>(op.attributes) ||
+      std::holds_alternative<Attention>(op.attributes))
+    return true;
+  if (std::holds_alternative<Pad>(op.attributes)) return false;
+  if (is_movement(op) || std::holds_alternative<Gather>(op.attributes)) return true;
   const Shape last{graph.type(graph.operands(op)[0]).shape.rank() - 1};
   if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) return reduce->axes == last;
   if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) return rowwise->axes == last;

@@ -28,12 +28,15 @@ std::vector<SplitPlan> tile_split_space(const Machine& machine, const Shape& sha
 // What a cut along this axis divides: the matrix's rows or its columns.
 int64_t tile_split_extent(const Shape& shape, uint32_t axis);
 
-// A reshape that keeps the last extent: its result lies where its operand does.
-// What can be planned without global memory: matmul, pointwise, reshape, transpose, slice, expand; reduce, rowwise and cumulative along the
-// last axis alone, whose rows are never cut.
+// Where a constant lies from which other tiles fetch parts: small ones whole on one tile, others along the longer axis of their matrix.
+SplitPlan tile_constant_split(const Machine& machine, const Shape& shape);
+
+// What can be planned without global memory. After legalize_for_tiles (graph/passes) that is everything: no pad, and reduce, rowwise and
+// cumulative are along the last axis, whose rows are never cut.
 bool is_tile_operation(const Graph& graph, const Op& op);
 // Whether a part needs whole rows of its first operand: reduce, rowwise, cumulative.
 bool needs_whole_rows(const Op& op);
+// A reshape that keeps the last extent: its result lies where its operand does.
 bool is_tile_view(const Graph& graph, const Op& op);
 
 // What is wrong with a plan whose grid is within the tiles and the extents, or nothing.

@@ -39,7 +39,7 @@ int64_t bytes_of(const Type& type) { return type.shape.elements() * static_cast<
 
 }  // namespace
 
-Result<Graph> rewrite_once(const Graph& graph) {
+Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options) {
   const std::vector<bool> needed = needed_values(graph);
   Rewriter rewriter;
   std::vector<ValueId> map(graph.value_count());
@@ -73,7 +73,8 @@ Result<Graph> rewrite_once(const Graph& graph) {
     if (std::ranges::find(used, true) == used.end()) continue;
     read();
     if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
-      LOW_TRY(const std::vector<ValueId> results, rewrite_repeat(rewriter, *repeat, operands, types, used, op.name));
+      LOW_TRY(const std::vector<ValueId> results,
+              rewrite_repeat(rewriter, *repeat, operands, types, used, op.name, options));
       std::ranges::copy(results, map.begin() + op.results.begin);
       continue;
     }
@@ -161,10 +162,10 @@ std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std
   return constant(std::move((*folded)[0]), name);
 }
 
-Result<Graph> canonicalize(const Graph& graph) {
-  LOW_TRY(Graph current, rewrite_once(graph));
+Result<Graph> canonicalize(const Graph& graph, const PassOptions& options) {
+  LOW_TRY(Graph current, rewrite_once(graph, options));
   for (int round = 0; round < max_rounds; ++round) {
-    LOW_TRY(Graph next, rewrite_once(current));
+    LOW_TRY(Graph next, rewrite_once(current, options));
     if (next == current) return current;
     current = std::move(next);
   }

@@ -356,15 +356,15 @@ Result<Graph> fuse(const Graph& graph) {
   return Fusion(lowered).run();
 }
 
-Result<Graph> run_passes(const Graph& graph) {
+Result<Graph> run_passes(const Graph& graph, const PassOptions& options) {
   LOW_TRY(Graph current, roll_layers(graph));
-  LOW_TRY(current, canonicalize(current));
+  LOW_TRY(current, canonicalize(current, options));
   LOW_TRY(current, fuse_attention(current));
-  LOW_TRY(current, canonicalize(current));
+  LOW_TRY(current, canonicalize(current, options));
   LOW_TRY(current, fold_dequantize(current));
-  LOW_TRY(current, canonicalize(current));
+  LOW_TRY(current, canonicalize(current, options));
   LOW_TRY(current, fuse(current));
-  return canonicalize(current);
+  return canonicalize(current, options);
 }
 
 }  // namespace low

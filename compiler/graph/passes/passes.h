@@ -5,14 +5,20 @@
 
 namespace low {
 
+struct PassOptions {
+  // Keeps repeats of one iteration as they are written, with the operands that their iterations share or have each for themselves: to
+  // compare what becomes of one block with what becomes of several.
+  bool keep_single_repeats = false;
+};
+
 // Before: whatever a frontend emits. After: dead operations are gone, equal operations are one, constant operands are folded
 // (results of up to `fold_limit_bytes`), reshape/transpose/slice/expand/cast/concat chains are composed and identities dropped,
 // gathers with constant evenly spaced indices are slices, reductions of single elements are pointwise,
-// repeats of 0 iterations are replaced by their initial values and those of 1 by their bodies, invariant operands that a body
-// merely passes on, or that are constants, are resolved, and unused region inputs are removed. Constants come right before their
-// first reader, and inputs of a region, within their kind, in the order of their first use: so that a model means one graph however
-// it is written. Runs to a fixed point; first and last of the passes.
-Result<Graph> canonicalize(const Graph& graph);
+// repeats of 0 iterations are replaced by their initial values and those of 1 by their bodies (unless `keep_single_repeats`),
+// invariant operands that a body merely passes on, or that are constants, are resolved, and unused region inputs are removed.
+// Constants come right before their first reader, and inputs of a region, within their kind, in the order of their first use: so
+// that a model means one graph however it is written. Runs to a fixed point; first and last of the passes.
+Result<Graph> canonicalize(const Graph& graph, const PassOptions& options = {});
 
 // Before: attention written out, or operations `attention` whose heads the model splits and joins with transposes.
 //   y = matmul(softmax(scale * matmul(q, transpose k) + mask), v), with q, k, v transposes of packed [batch, rows, heads * d]
@@ -53,7 +59,15 @@ Result<Graph> fuse(const Graph& graph);
 // which the first layer is unlike the second.
 Result<Graph> roll_layers(const Graph& graph);
 
+// For machines without global memory, after run_passes. Before: reduce and rowwise over any axes, cumulative along any axis, pad. After: those
+// three along the last axis alone, with transposes and reshapes around them (a reduce over several axes takes the last one first, where it is
+// among them); pads are concats, axis by axis.
+//   reduce {1} x[2, 3, 5]  ->  reshape [2, 1, 5] of reduce {1} of reshape [10, 3] of transpose {0, 2, 1} x
+//   pad edge before {2} x[4] to [6]  ->  concat(expand [2] of slice [1] x, x)
+// The result is canonical, unless that would undo it. A graph without such operations is returned as it is.
+Result<Graph> legalize_for_tiles(const Graph& graph, const PassOptions& options = {});
+
 // roll_layers, canonicalize, fuse_attention, canonicalize, fold_dequantize, canonicalize, fuse, canonicalize.
-Result<Graph> run_passes(const Graph& graph);
+Result<Graph> run_passes(const Graph& graph, const PassOptions& options = {});
 
 }  // namespace low

@@ -121,7 +121,8 @@ class RepeatRewriter {
     for (size_t i = 0; i < inputs_.size(); ++i) {
       BodyInput& input = inputs_[i];
       std::shared_ptr<const Tensor> tensor = r_.tensor(input.operand);
-      if (input.role == Role::iterated && tensor != nullptr) {
+      // A single slice is like all others, but says nothing of what more of them would be.
+      if (input.role == Role::iterated && tensor != nullptr && repeat_.count > 1) {
         if (std::optional<Tensor> slice = common_slice(*tensor)) {
           tensor = std::make_shared<const Tensor>(*slice);
           input.operand = r_.constant(std::move(*slice), "");
@@ -254,7 +255,7 @@ std::vector<ValueId> inline_body(Rewriter& r, const Repeat& repeat, const Graph&
 
 Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& repeat, std::span<const ValueId> operands,
                                             std::span<const Type> types, const std::vector<bool>& used,
-                                            const std::string& name) {
+                                            const std::string& name, const PassOptions& options) {
   if (repeat.count == 0) {
     std::vector<ValueId> results;
     for (size_t i = 0; i < types.size(); ++i) {
@@ -263,8 +264,9 @@ Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& re
     }
     return results;
   }
-  LOW_TRY(Graph body, rewrite_once(*repeat.body));
-  if (repeat.count == 1) return inline_body(rewriter, repeat, body, operands, types, name);
+  LOW_TRY(Graph body, rewrite_once(*repeat.body, options));
+  if (repeat.count == 1 && !options.keep_single_repeats)
+    return inline_body(rewriter, repeat, body, operands, types, name);
   return RepeatRewriter(rewriter, repeat, std::move(body), operands, used).run(types, name);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/graph/passes/passes.h"
 
 namespace low {
 
@@ -87,12 +88,12 @@ std::optional<SunkReshape> sink_reshape(Rewriter& rewriter, std::span<const Valu
 
 // One round over the graph and the bodies in it; canonicalize repeats it until nothing changes. A body's rounds are those of the
 // graph around it: a fixed point of its own in each of them would cost exponentially in the depth of the nest.
-Result<Graph> rewrite_once(const Graph& graph);
+Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options);
 
 // Appends a simplified repeat; one value for each old result, none for results that nothing uses.
 Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& repeat, std::span<const ValueId> operands,
                                             std::span<const Type> types, const std::vector<bool>& used,
-                                            const std::string& name);
+                                            const std::string& name, const PassOptions& options);
 
 // Which values an output (those with `live_outputs`, all when it is empty) needs.
 std::vector<bool> needed_values(const Graph& graph, const std::vector<bool>& live_outputs = {});

@@ -53,8 +53,7 @@ std::vector<AxisPiece> segments_of(Pad::Mode mode, int64_t before, int64_t exten
 
 // A box of the result, of which part `part` owns what lies in its range of the split axis, is copied from `from`; segments say where
 // each axis comes from.
-void Expander::copy_box(const Placed& from, const Placed& to, DType dtype, std::span<const AxisPiece> box,
-                        const PartOf& part) {
+void Expander::copy_box(const Placed& from, const Placed& to, std::span<const AxisPiece> box, const PartOf& part) {
   Shape extents;
   Strides source, destination;
   int64_t from_offset = from.layout.offset, to_offset = to.layout.offset;
@@ -72,9 +71,7 @@ void Expander::copy_box(const Placed& from, const Placed& to, DType dtype, std::
     source.append(segment.step * from.layout.strides[axis]);
     destination.append(to.layout.strides[axis]);
   }
-  const CopyLoops loops = copy_loops(dtype, dtype, extents, source, destination);
-  builder_.copy(builder_.descriptor(loops.descriptor), view(from, from_offset, loops.box.extents, loops.box.strides[0]),
-                view(to, to_offset, loops.box.extents, loops.box.strides[1]), part.tile);
+  copy(view(from, from_offset, extents, source), view(to, to_offset, extents, destination), part.tile);
 }
 
 void Expander::fill_box(const std::optional<Placed>& scalar, const Placed& to, DType dtype, std::span<const Range> box,
@@ -138,7 +135,7 @@ void Expander::expand_concat(RegionState& region, const Op& op, const SplitPlan&
       std::vector<AxisPiece> box;
       for (int a = 0; a < shape.rank(); ++a) box.push_back({a == axis ? begin : 0, shape[a], 0, 1});
       begin += shape[axis];
-      if (region.assembled[operand] == 0) copy_box(region.places[operand], place, type.dtype, box, part);
+      if (region.assembled[operand] == 0) copy_box(region.places[operand], place, box, part);
     }
   });
 }
@@ -174,7 +171,7 @@ Result<void> Expander::expand_pad(RegionState& region, const Op& op, const Split
         range = {begin, end};
         data.push_back({begin, from[axis], 0, 1});
       }
-      copy_box(source, place, type.dtype, data, part);
+      copy_box(source, place, data, part);
     });
     return {};
   }
@@ -198,7 +195,7 @@ Result<void> Expander::expand_pad(RegionState& region, const Op& op, const Split
         rest /= segments[axis].size();
         box[axis] = segment;
       }
-      copy_box(source, place, type.dtype, box, part);
+      copy_box(source, place, box, part);
     }
   });
   return {};

@@ -21,13 +21,22 @@ bool writes_result(const Op& op, const OpPlan& plan) {
 
 }  // namespace
 
-Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine) {
-  if (!machine.global_memory) return TileExpander(graph, plan, machine).run();
-  return Expander(graph, plan, machine).run();
+Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches) {
+  if (!machine.global_memory) return TileExpander(graph, plan, machine, caches).run();
+  return Expander(graph, plan, machine, caches).run();
 }
 
-Expander::Expander(const Graph& graph, const Plan& plan, const Machine& machine)
-    : graph_(graph), plan_(plan), machine_(machine), builder_(machine.name, machine.tiles) {}
+Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine) {
+  ExpansionCaches caches;
+  return expand(graph, plan, machine, caches);
+}
+
+Expander::Expander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches)
+    : graph_(graph),
+      plan_(plan),
+      machine_(machine),
+      caches_(caches),
+      builder_(machine.name, machine.tiles, caches.interners) {}
 
 Result<TileGraph> Expander::run() && {
   RegionState region{.graph = graph_, .plan = plan_.region, .level = 0};
@@ -284,6 +293,19 @@ Result<void> Expander::expand_movement(RegionState& region, const Op& op, const 
   return {};
 }
 
+void Expander::copy(const View& source, const View& destination, TileId tile) {
+  const RelativeCopy copy = relative_copy({.source_type = builder_.type_id_of(source.allocation),
+                                           .destination_type = builder_.type_id_of(destination.allocation),
+                                           .source = source.geometry,
+                                           .destination = destination.geometry,
+                                           .same_buffer = source.allocation == destination.allocation},
+                                          caches_);
+  View from = source, to = destination;
+  from.geometry = copy.source;
+  to.geometry = copy.destination;
+  builder_.copy(copy.descriptor, from, to, tile);
+}
+
 void Expander::copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split) {
   builder_.begin_superstep();
   for (uint32_t part = 0; part < split.parts; ++part) {
@@ -297,9 +319,8 @@ void Expander::copy_value(const Type& type, const Placed& from, const Placed& to
       destination += range.begin * to.layout.strides[axis];
     }
     if (extents.elements() == 0) continue;
-    const CopyLoops loops = copy_loops(type.dtype, type.dtype, extents, from.layout.strides, to.layout.strides);
-    builder_.copy(builder_.descriptor(loops.descriptor), view(from, source, loops.box.extents, loops.box.strides[0]),
-                  view(to, destination, loops.box.extents, loops.box.strides[1]), TileId(part % machine_.tiles));
+    copy(view(from, source, extents, from.layout.strides), view(to, destination, extents, to.layout.strides),
+         TileId(part % machine_.tiles));
   }
   builder_.end_superstep();
 }

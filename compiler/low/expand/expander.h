@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "compiler/low/expand/copy_plan.h"
 #include "compiler/low/expand/placed.h"
 #include "compiler/low/low.h"
 
@@ -20,7 +21,7 @@ namespace low {
 
 class Expander {
  public:
-  Expander(const Graph& graph, const Plan& plan, const Machine& machine);
+  Expander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches);
   Result<TileGraph> run() &&;
 
  private:
@@ -59,9 +60,11 @@ class Expander {
   template <typename Function>
   void for_each_part(const Shape& shape, const SplitPlan& split, Function&& function);
   // What `part` owns of a box: copied from `from`, whose elements the pieces name; or filled with a scalar (nothing: zeros).
-  void copy_box(const Placed& from, const Placed& to, DType dtype, std::span<const AxisPiece> box, const PartOf& part);
+  void copy_box(const Placed& from, const Placed& to, std::span<const AxisPiece> box, const PartOf& part);
   void fill_box(const std::optional<Placed>& scalar, const Placed& to, DType dtype, std::span<const Range> box,
                 const PartOf& part);
+  // A box of equal extents at both ends.
+  void copy(const View& source, const View& destination, TileId tile);
   // The place that is wanted for this result, or a new row-major allocation.
   Placed result_place(RegionState& region, ValueId value);
   Placed new_place(const Type& type, Role role = Role::intermediate, uint32_t binding = 0);
@@ -72,6 +75,7 @@ class Expander {
   const Graph& graph_;
   const Plan& plan_;
   const Machine& machine_;
+  ExpansionCaches& caches_;
   TileGraphBuilder builder_;
   double commands_ = 0;
   std::vector<std::optional<AllocationId>> parameters_;  // by constant index

@@ -7,6 +7,7 @@
 
 #include "compiler/low/expand/expander.h"
 #include "compiler/low/expand/groups.h"
+#include "compiler/search/gather_axes.h"
 
 namespace low {
 namespace {
@@ -35,12 +36,6 @@ CollapsedBox collapse_axes(const Shape& extents, const std::vector<int>& axes, c
 
 void append_all(Shape& to, const Shape& from) {
   for (const int64_t value : from) to.append(value);
-}
-
-std::vector<Access> access_list(const Shape& extents, const Strides& strides) {
-  std::vector<Access> access;
-  for (int axis = 0; axis < extents.rank(); ++axis) access.push_back(access_of(extents[axis], strides[axis]));
-  return access;
 }
 
 }  // namespace
@@ -158,49 +153,48 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
   return {};
 }
 
-namespace {
-
-// How axes of the result, of data and of indices belong together. Strides of 0: the operand does not vary along the result's axis.
-struct GatherAxes {
-  Strides data, indices;     // over the result's axes
-  std::vector<int> indexed;  // axes of data that an index names
-  int64_t index_stride = 0;  // from one index of a position to the next
-};
-
-GatherAxes gather_axes(const Gather& gather, int rank, const Strides& data, const Shape& indices,
-                       const Strides& index_strides) {
-  GatherAxes axes;
-  for (int axis = 0; axis < rank; ++axis) {
-    int64_t data_stride = 0, index_stride = 0;
-    if (gather.mode == Gather::Mode::axis) {
-      const int behind = gather.axis + indices.rank();
-      if (axis < gather.axis) data_stride = data[axis];
-      if (axis >= behind) data_stride = data[axis - indices.rank() + 1];
-      if (axis >= gather.axis && axis < behind) index_stride = index_strides[axis - gather.axis];
-    } else if (gather.mode == Gather::Mode::elements) {
-      if (axis != gather.axis) data_stride = data[axis];
-      index_stride = index_strides[axis];
-    } else {
-      const int named = indices.rank() - 1;  // axes of the result that come from indices
-      const auto depth = static_cast<int>(indices[named]);
-      if (axis < gather.batch_axes) data_stride = data[axis];
-      if (axis >= named) data_stride = data[axis - named + gather.batch_axes + depth];
-      if (axis < named) index_stride = index_strides[axis];
-    }
-    axes.data.append(data_stride);
-    axes.indices.append(index_stride);
+GatherRun gather_run(const KernelContract& contract, const Shape& extents, std::span<const Strides> strides,
+                     const Shape& indexed, const Strides& indexed_strides, int64_t index_stride) {
+  GatherRun run{.contract = contract, .boxes = {}, .strides = {}};
+  const CollapsedBox outside = collapse(extents, strides);
+  run.contract.extents = outside.extents;
+  for (size_t i = 0; i < 3; ++i) {
+    run.boxes[i] = outside.extents;
+    run.strides[i] = outside.strides[i];
+    run.contract.operands[i].access = access_list(run.boxes[i], run.strides[i]);
   }
-  if (gather.mode != Gather::Mode::nd) {
-    axes.indexed.push_back(gather.axis);
-    return axes;
+  for (int axis = 0; axis < outside.extents.rank(); ++axis) {
+    if (run.contract.operands[0].access[static_cast<size_t>(axis)] == Access::broadcast) run.boxes[0][axis] = 1;
   }
-  const int last = indices.rank() - 1;
-  for (int i = 0; i < static_cast<int>(indices[last]); ++i) axes.indexed.push_back(gather.batch_axes + i);
-  axes.index_stride = index_strides[last];
-  return axes;
+  if (outside.extents.rank() + std::max(indexed.rank(), 1) > max_rank) {
+    run.too_many_axes = true;
+    return run;
+  }
+  for (int i = 0; i < indexed.rank(); ++i) {
+    run.contract.extents.append(indexed[i]);
+    run.boxes[0].append(indexed[i]);
+    run.strides[0].append(indexed_strides[i]);
+    run.contract.operands[0].access.push_back(access_of(indexed[i], indexed_strides[i]));
+  }
+  run.boxes[1].append(indexed.rank());
+  run.strides[1].append(index_stride);
+  run.contract.operands[1].access.push_back(access_of(indexed.rank(), index_stride));
+  return run;
 }
 
-}  // namespace
+KernelContract gather_contract(const Graph& graph, const Op& op) {
+  const std::span<const ValueId> operands = graph.operands(op);
+  const DType result = graph.type(graph.result(op)).dtype;
+  const auto& gather = std::get<Gather>(op.attributes);
+  const Shape& indices = graph.type(operands[1]).shape;
+  KernelContract contract{.family = Family::gather};
+  contract.math = contract.accumulate = result;
+  contract.inner = gather.mode == Gather::Mode::nd ? static_cast<int>(indices[indices.rank() - 1]) : 1;
+  contract.operands.resize(3);
+  for (size_t i = 0; i < 2; ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
+  contract.operands[2].dtype = result;
+  return contract;
+}
 
 Result<void> Expander::expand_gather(RegionState& region, const Op& op, const SplitPlan& plan) {
   const Graph& graph = region.graph;
@@ -214,12 +208,13 @@ Result<void> Expander::expand_gather(RegionState& region, const Op& op, const Sp
                                       graph.type(operands[1]).shape, places[1].layout.strides);
   const std::vector<Strides> strides = {axes.data, axes.indices, places[2].layout.strides};
 
-  KernelContract contract{.family = Family::gather};
-  contract.math = contract.accumulate = type.dtype;
-  contract.inner = static_cast<int>(axes.indexed.size());
-  contract.operands.resize(3);
-  for (size_t i = 0; i < 2; ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
-  contract.operands[2].dtype = type.dtype;
+  const KernelContract contract = gather_contract(graph, op);
+  Shape indexed;
+  Strides indexed_strides;
+  for (const int axis : axes.indexed) {
+    indexed.append(data[axis]);
+    indexed_strides.append(places[0].layout.strides[axis]);
+  }
 
   builder_.begin_superstep();
   for (uint32_t part = 0; part < plan.parts; ++part) {
@@ -232,36 +227,17 @@ Result<void> Expander::expand_gather(RegionState& region, const Op& op, const Sp
       first = range.begin;
     }
     if (extents.elements() == 0) continue;
-    const CollapsedBox outside = collapse(extents, strides);
-    const int outer = outside.extents.rank();
-    if (outer + std::max(contract.inner, 1) > max_rank) {
+    const GatherRun run = gather_run(contract, extents, strides, indexed, indexed_strides, axes.index_stride);
+    if (run.too_many_axes) {
       return fail(ErrorKind::unsupported,
                   fmt::format("expand: gather \"{}\" has more than {} separate axes", op.name, max_rank));
     }
-    contract.extents = outside.extents;
-    for (OperandContract& operand : contract.operands) operand.access.clear();
-    Shape boxes[3] = {outside.extents, outside.extents, outside.extents};
-    Strides steps[3] = {outside.strides[0], outside.strides[1], outside.strides[2]};
-    for (size_t i = 0; i < 3; ++i) contract.operands[i].access = access_list(boxes[i], steps[i]);
-    for (int a = 0; a < outer; ++a) {
-      if (contract.operands[0].access[static_cast<size_t>(a)] == Access::broadcast) boxes[0][a] = 1;
-    }
-    for (const int indexed : axes.indexed) {
-      const int64_t extent = data[indexed], stride = places[0].layout.strides[indexed];
-      contract.extents.append(extent);
-      boxes[0].append(extent);
-      steps[0].append(stride);
-      contract.operands[0].access.push_back(access_of(extent, stride));
-    }
-    boxes[1].append(contract.inner);
-    steps[1].append(axes.index_stride);
-    contract.operands[1].access.push_back(access_of(contract.inner, axes.index_stride));
     std::vector<View> views;
     for (size_t i = 0; i < 3; ++i) {
       const int64_t begin = extents.rank() > 0 ? first * strides[i][axis] : 0;
-      views.push_back(view(places[i], places[i].layout.offset + begin, boxes[i], steps[i]));
+      views.push_back(view(places[i], places[i].layout.offset + begin, run.boxes[i], run.strides[i]));
     }
-    builder_.run(builder_.contract(contract), TileId(part % machine_.tiles), views);
+    builder_.run(builder_.contract(run.contract), TileId(part % machine_.tiles), views);
   }
   builder_.end_superstep();
   return {};

@@ -45,6 +45,12 @@ Access access_of(int64_t extent, int64_t stride) {
   return stride == 1 ? Access::unit : Access::strided;
 }
 
+std::vector<Access> access_list(const Shape& extents, const Strides& strides) {
+  std::vector<Access> list;
+  for (int axis = 0; axis < extents.rank(); ++axis) list.push_back(access_of(extents[axis], strides[axis]));
+  return list;
+}
+
 CopyLoops copy_loops(DType source, DType destination, const Shape& extents, const Strides& source_strides,
                      const Strides& destination_strides) {
   const Strides strides[2] = {source_strides, destination_strides};

@@ -34,6 +34,7 @@ Expr converted(DType from, DType to);
 
 // The class of an axis with this extent and stride.
 Access access_of(int64_t extent, int64_t stride);
+std::vector<Access> access_list(const Shape& extents, const Strides& strides);
 
 // Result elements [begin, begin + size) of an axis are operand elements source, source + step, …
 struct AxisPiece {

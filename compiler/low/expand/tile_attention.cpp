@@ -87,6 +87,8 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
           return form;
         });
   };
+  Placed scores;
+  TileId scores_tile;
   for (int64_t panel = 0; panel < supersteps; ++panel) {
     begin_superstep();
     for (Work& work : works) {
@@ -110,8 +112,10 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
       if (!stage.partial)
         for (const ValueId extra : runs.extras())
           extras.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, work.out->rect, tile));
-      Placed scores;
-      if (!flash) scores = new_local(runs.sum_type(), rows, extents.n, tile);
+      if (!flash && scores_tile != tile) {  // the tile's works come one after the other
+        scores = new_local(runs.sum_type(), rows, extents.n, tile);
+        scores_tile = tile;
+      }
       if (flash && panel == 0 && work.last_panel > 0)
         for (int64_t head = 0; head < work.heads.size(); ++head)
           work.states.push_back(new_local(runs.sum_type(), rows, extents.dv + 2, tile));

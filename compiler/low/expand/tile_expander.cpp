@@ -23,6 +23,8 @@ std::optional<std::vector<Part>> producer_parts(const Graph& graph, const Region
   const OpPlan& decision = plan.ops[producer.index];
   if (const auto* matmul = std::get_if<MatmulPlan>(&decision)) return matmul_parts(shape, *matmul);
   if (const auto* split = std::get_if<SplitPlan>(&decision)) return split_parts(shape, *split);
+  if (const auto* attention = std::get_if<AttentionPlan>(&decision))
+    return attention_parts(attention_extents(graph, graph.op(producer)), *attention);
   if (const auto* movement = std::get_if<MovementPlan>(&decision); movement != nullptr && movement->copy)
     return split_parts(shape, movement->split);
   return {};
@@ -30,8 +32,13 @@ std::optional<std::vector<Part>> producer_parts(const Graph& graph, const Region
 
 }  // namespace
 
-TileExpander::TileExpander(const Graph& graph, const Plan& plan, const Machine& machine)
-    : graph_(graph), plan_(plan), machine_(machine), builder_(machine.name, machine.tiles) {}
+TileExpander::TileExpander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches)
+    : graph_(graph),
+      plan_(plan),
+      machine_(machine),
+      caches_(caches),
+      builder_(machine.name, machine.tiles, caches.interners),
+      geometries_(*caches.interners) {}
 
 ValueId TileExpander::writer_of(const Graph& graph, const RegionPlan& plan, ValueId value) const {
   while (is_reshape_view(graph, plan, value)) value = graph.operands(graph.op(graph.value(value).producer))[0];
@@ -161,8 +168,14 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
     expand_pointwise(region, op);
     return {};
   }
+  if (std::holds_alternative<Attention>(op.attributes))
+    return expand_attention(region, op, std::get<AttentionPlan>(plan));
   if (needs_whole_rows(op)) {
     expand_rows(region, op);
+    return {};
+  }
+  if (std::holds_alternative<Gather>(op.attributes)) {
+    expand_gather(region, op);
     return {};
   }
   return expand_movement(region, op, std::get<MovementPlan>(plan));
@@ -172,31 +185,33 @@ void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const ValueId result = graph.result(op);
   const Shape& shape = graph.type(result).shape;
-  KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
-  contract.math = contract.accumulate = contract.expr.result_type();
   const std::span<const ValueId> operands = graph.operands(op);
+  RunForms forms;
+  std::vector<Placed> places;
+  const auto make_form = [&](const Rect& rect) {
+    KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
+    contract.math = contract.accumulate = contract.expr.result_type();
+    std::vector<Strides> strides;
+    for (const Placed& place : places) strides.push_back(place.layout.strides);
+    const CollapsedBox box = collapse({rect.rows, rect.columns}, strides);
+    contract.extents = box.extents;
+    RunForm form;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const ValueId value = i < operands.size() ? operands[i] : result;
+      contract.operands.push_back({graph.type(value).dtype, access_list(box.extents, box.strides[i])});
+      form.geometries.push_back(geometry(box.extents, box.strides[i]));
+    }
+    form.contract = builder_.contract(contract);
+    return form;
+  };
   begin_superstep();
   for (const Shard& shard : region.values[result]->shards) {
-    std::vector<Placed> places;
-    std::vector<Strides> strides;
-    contract.operands.clear();
-    for (const ValueId operand : operands) {
+    places.clear();
+    for (const ValueId operand : operands)
       places.push_back(
           pull_broadcast(region.values[operand], graph.type(operand).shape, shape, shard.rect, shard.tile));
-      contract.operands.push_back({graph.type(operand).dtype, {}});
-    }
     places.push_back(shard.place);
-    contract.operands.push_back({graph.type(result).dtype, {}});
-    for (const Placed& place : places) strides.push_back(place.layout.strides);
-    const CollapsedBox box = collapse({shard.rect.rows, shard.rect.columns}, strides);
-    contract.extents = box.extents;
-    std::vector<View> views;
-    for (size_t i = 0; i < places.size(); ++i) {
-      views.push_back(view(places[i], places[i].layout.offset, box.extents, box.strides[i]));
-      for (int axis = 0; axis < box.extents.rank(); ++axis)
-        contract.operands[i].access.push_back(access_of(box.extents[axis], box.strides[i][axis]));
-    }
-    builder_.run(builder_.contract(contract), shard.tile, views);
+    run(forms, {shard.rect.rows, shard.rect.columns}, places, shard.tile, [&] { return make_form(shard.rect); });
   }
   end_superstep();
 }
@@ -208,30 +223,35 @@ void TileExpander::expand_rows(RegionState& region, const Op& op) {
   const ValueId result = graph.result(op);
   const Shape& shape = graph.type(result).shape;
   const TileValueRef x = region.values[operands[0]];
-  KernelContract contract = group_of(graph, op).contract;
-  contract.inner = 1;
-  const bool reduces = contract.family == Family::reduce;
-  begin_superstep();
-  for (const Shard& shard : region.values[result]->shards) {
-    std::vector<Placed> places{pull(x, {shard.rect.row, 0, shard.rect.rows, x->columns}, shard.tile)};
-    for (const ValueId extra : operands.subspan(1))
-      places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
-    places.push_back(shard.place);
-    contract.extents = {shard.rect.rows, x->columns};
-    std::vector<View> views;
+  const KernelContract group = group_of(graph, op).contract;
+  RunForms forms;
+  std::vector<Placed> places;
+  const auto make_form = [&](const Rect& rect) {
+    KernelContract contract = group;
+    contract.inner = 1;
+    contract.extents = {rect.rows, x->columns};
+    RunForm form;
     for (size_t i = 0; i < places.size(); ++i) {
       Shape box = contract.extents;
       Strides steps = places[i].layout.strides;
-      if (reduces && i > 0) {  // one element a row
+      if (contract.family == Family::reduce && i > 0) {  // one element a row
         box = {box[0]};
         steps = {steps[0]};
       }
-      views.push_back(view(places[i], places[i].layout.offset, box, steps));
-      contract.operands[i].access.clear();
-      for (int axis = 0; axis < box.rank(); ++axis)
-        contract.operands[i].access.push_back(access_of(box[axis], steps[axis]));
+      contract.operands[i].access = access_list(box, steps);
+      form.geometries.push_back(geometry(box, steps));
     }
-    builder_.run(builder_.contract(contract), shard.tile, views);
+    form.contract = builder_.contract(contract);
+    return form;
+  };
+  begin_superstep();
+  for (const Shard& shard : region.values[result]->shards) {
+    places.clear();
+    places.push_back(pull(x, {shard.rect.row, 0, shard.rect.rows, x->columns}, shard.tile));
+    for (const ValueId extra : operands.subspan(1))
+      places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
+    places.push_back(shard.place);
+    run(forms, {shard.rect.rows}, places, shard.tile, [&] { return make_form(shard.rect); });
   }
   end_superstep();
 }

@@ -6,10 +6,12 @@
 // Small rectangles of constants are replicated where they are wanted; large constants are sharded, and exchanged like any value.
 #pragma once
 
-#include <map>
+#include <boost/container/small_vector.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <optional>
 #include <vector>
 
+#include "compiler/low/expand/copy_plan.h"
 #include "compiler/low/expand/tile_value.h"
 #include "compiler/low/low.h"
 
@@ -17,7 +19,7 @@ namespace low {
 
 class TileExpander {
  public:
-  TileExpander(const Graph& graph, const Plan& plan, const Machine& machine);
+  TileExpander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches);
   Result<TileGraph> run() &&;
 
  private:
@@ -41,6 +43,8 @@ class TileExpander {
   Result<void> expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op);
   void expand_rows(RegionState& region, const Op& op);
+  Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
+  void expand_gather(RegionState& region, const Op& op);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   Result<void> expand_repeat(RegionState& region, OpId id, const RepeatPlan& plan);
 
@@ -59,12 +63,41 @@ class TileExpander {
   // The operand of a result's rectangle under broadcasting; strides over the rectangle's rows and columns.
   Placed pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect,
                         TileId tile);
-  void move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination);
-  void transfer(const View& source, TileId source_tile, const View& destination, TileId tile, DType dtype);
+  // Fills `destination`, over [rect.rows, rect.columns], from the shards that `sources_` lists.
+  void assemble(const TileValue& value, const Rect& rect, TileId tile, const Placed& destination);
+  void emit(const CopyPlan& plan, const TileValue& value, TileId tile, const Placed& destination);
+  void transfer(const View& source, TileId source_tile, const View& destination, TileId tile);
+  void add_exchange(const View& source, const View& destination);
+
+  // The runs of an operation differ in nothing but numbers (extents, what kind of run it is) and the strides of their operands: the contract and
+  // the operands' geometries are made once for each combination.
+  struct RunForm {
+    ContractId contract;
+    boost::container::small_vector<GeometryId, 6> geometries;
+  };
+  using FormKey = boost::container::small_vector<int64_t, 20>;
+  struct FormHash {
+    size_t operator()(const FormKey& key) const;
+  };
+  using RunForms = boost::unordered_flat_map<FormKey, RunForm, FormHash>;
+  // Adds a run over these places; `make` returns its form if there is none for it yet.
+  template <typename Make>
+  void run(RunForms& forms, std::initializer_list<int64_t> numbers, std::span<const Placed> places, TileId tile,
+           Make&& make) {
+    FormKey key(numbers);
+    for (const Placed& place : places)
+      for (const int64_t stride : place.layout.strides) key.push_back(stride);
+    auto found = forms.find(key);
+    if (found == forms.end()) found = forms.emplace(std::move(key), make()).first;
+    add_run(found->second, places, tile);
+  }
+  void add_run(const RunForm& form, std::span<const Placed> places, TileId tile);
+  GeometryId geometry(const Shape& extents, const Strides& strides);
 
   // --- allocations ---
   Placed new_local(DType dtype, int64_t rows, int64_t columns, TileId tile);
   Places new_places(DType dtype, const std::vector<Part>& parts, int64_t copies);
+  TypeId local_type(DType dtype, int64_t rows, int64_t columns);
   Placed constant_rect(const TileValue& value, const Rect& rect, TileId tile);
   void shard_constant(TileValue& value, const std::vector<Part>& parts);
   View view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides);
@@ -73,33 +106,58 @@ class TileExpander {
     const TileValue* value;
     Rect rect;
     TileId tile;
-    auto operator<=>(const PullKey&) const = default;
+    bool operator==(const PullKey&) const = default;
   };
   struct SourceKey {
     AllocationId allocation;
     GeometryId geometry;
     int64_t offset;
-    auto operator<=>(const SourceKey&) const = default;
+    bool operator==(const SourceKey&) const = default;
   };
-  struct PendingExchange {
-    View source;
-    std::vector<View> destinations;
+  struct ConstantKey {
+    const Tensor* constant;
+    Rect rect;
+    TileId tile;  // none: of the constant itself
+    bool operator==(const ConstantKey&) const = default;
+  };
+  struct LocalType {
+    DType dtype;
+    int64_t rows, columns;
+    bool operator==(const LocalType&) const = default;
+  };
+  // Of maps that are only looked up, never walked.
+  struct KeyHash {
+    size_t operator()(const PullKey& key) const;
+    size_t operator()(const SourceKey& key) const;
+    size_t operator()(const ConstantKey& key) const;
+    size_t operator()(const LocalType& key) const;
+  };
+  // A destination of an exchange of the current superstep.
+  struct Recipient {
+    uint32_t exchange;
+    View view;
   };
 
   const Graph& graph_;
   const Plan& plan_;
   const Machine& machine_;
+  ExpansionCaches& caches_;
   TileGraphBuilder builder_;
-  std::map<PullKey, Placed> pulled_;         // of the current superstep
-  std::map<SourceKey, size_t> exchange_of_;  // of the current superstep
-  std::vector<PendingExchange> exchanges_;   // of the current superstep
-  struct ConstantKey {
-    const Tensor* constant;
-    Rect rect;
-    auto operator<=>(const ConstantKey&) const = default;
-  };
-  std::map<ConstantKey, uint32_t> constant_slices_;
-  std::map<std::pair<ConstantKey, TileId>, AllocationId> constant_places_;
+  MatrixGeometries geometries_;
+  // Of the current superstep.
+  boost::unordered_flat_map<PullKey, Placed, KeyHash> pulled_;
+  boost::unordered_flat_map<SourceKey, uint32_t, KeyHash> exchange_of_;
+  std::vector<View> exchange_sources_;
+  std::vector<Recipient> recipients_;
+  boost::unordered_flat_map<ConstantKey, uint32_t, KeyHash> constant_slices_;
+  boost::unordered_flat_map<ConstantKey, AllocationId, KeyHash> constant_places_;
+  boost::unordered_flat_map<LocalType, TypeId, KeyHash> local_types_;
+  // Scratch of assemble(), end_superstep() and run().
+  std::vector<CopySource> sources_;
+  std::vector<uint32_t> source_shards_;
+  std::vector<int64_t> source_offsets_;
+  std::vector<uint64_t> key_words_;
+  std::vector<View> views_;
   std::vector<TileValueRef> kept_;  // values keep their addresses for the maps above
 };
 

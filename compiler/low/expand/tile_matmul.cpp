@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "compiler/low/expand/partial_sums.h"
 #include "compiler/low/expand/tile_expander.h"
@@ -114,6 +115,33 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       sums[i] = new_local(accumulate, work[i].rect.rows, work[i].rect.columns, work[i].tile);
 
   const TileValueRef output = region.values[result];
+  RunForms forms;
+  std::vector<Placed> places;
+  const auto make_form = [&](const std::array<int64_t, 3>& e, bool final, bool adds) {
+    KernelContract contract{.family = Family::gemm,
+                            .extents = {e[0], e[1], e[2]},
+                            .math = accumulate,
+                            .accumulate = accumulate,
+                            .stage_k = e[2]};
+    if (accumulate == DType::f32)
+      matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
+    RunForm form;
+    const auto add = [&](const Shape& extents, bool transposed, DType dtype) {
+      const Strides strides = logical(places[form.geometries.size()], transposed);
+      contract.operands.push_back({dtype, access_list(extents, strides)});
+      form.geometries.push_back(geometry(extents, strides));
+    };
+    add({e[0], e[2]}, a.transposed, a_value->dtype);
+    add({e[2], e[1]}, b.transposed, b_value->dtype);
+    const Shape part{e[0], e[1]};
+    if (final)
+      for (const ValueId extra : operands.subspan(2)) add(part, false, graph.type(extra).dtype);
+    if (adds) add(part, false, accumulate);
+    add(part, false, final ? graph.type(result).dtype : accumulate);
+    contract.expr = with_partials(final ? epilogue : plain, accumulate, final ? extras : 0, adds ? 1 : 0);
+    form.contract = builder_.contract(contract);
+    return form;
+  };
   for (int64_t panel = 0; panel < panels; ++panel) {
     begin_superstep();
     for (size_t i = 0; i < work.size(); ++i) {
@@ -126,34 +154,17 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       if (depth.size() == 0 && !(panel == 0) && (split || !last)) continue;  // nothing to add
       const bool final = last && !split;
       const bool adds = panel > 0;
-      KernelContract contract{.family = Family::gemm,
-                              .extents = {part.rect.rows, part.rect.columns, depth.size()},
-                              .math = accumulate,
-                              .accumulate = accumulate,
-                              .stage_k = depth.size()};
-      if (accumulate == DType::f32)
-        matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
-      std::vector<View> views;
-      const auto add = [&](const Placed& place, const Shape& extents, const Strides& strides, DType dtype) {
-        views.push_back(view(place, place.layout.offset, extents, strides));
-        contract.operands.push_back({dtype, {access_of(extents[0], strides[0]), access_of(extents[1], strides[1])}});
-      };
-      const Placed left = pull(a_value, a.rect(a.batch(shape, part.batch), rows, depth), part.tile);
-      add(left, {rows.size(), depth.size()}, logical(left, a.transposed), a_value->dtype);
-      const Placed right = pull(b_value, b.rect(b.batch(shape, part.batch), depth, columns), part.tile);
-      add(right, {depth.size(), columns.size()}, logical(right, b.transposed), b_value->dtype);
-      const Shape extents{part.rect.rows, part.rect.columns};
+      places.clear();
+      places.push_back(pull(a_value, a.rect(a.batch(shape, part.batch), rows, depth), part.tile));
+      places.push_back(pull(b_value, b.rect(b.batch(shape, part.batch), depth, columns), part.tile));
       if (final)
-        for (const ValueId extra : operands.subspan(2)) {
-          const Placed place =
-              pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile);
-          add(place, extents, place.layout.strides, graph.type(extra).dtype);
-        }
-      if (adds) add(sums[i], extents, sums[i].layout.strides, accumulate);
-      contract.expr = with_partials(final ? epilogue : plain, accumulate, final ? extras : 0, adds ? 1 : 0);
-      const Placed target = final ? output->shards[i].place : sums[i];
-      add(target, extents, target.layout.strides, final ? graph.type(result).dtype : accumulate);
-      builder_.run(builder_.contract(contract), part.tile, views);
+        for (const ValueId extra : operands.subspan(2))
+          places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile));
+      if (adds) places.push_back(sums[i]);
+      places.push_back(final ? output->shards[i].place : sums[i]);
+      const std::array<int64_t, 3> extents{part.rect.rows, part.rect.columns, depth.size()};
+      run(forms, {extents[0], extents[1], extents[2], final ? 1 : 0, adds ? 1 : 0}, places, part.tile,
+          [&] { return make_form(extents, final, adds); });
     }
     end_superstep();
   }
@@ -172,25 +183,33 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       partial[p]->shards.push_back({work[i].rect, work[i].tile, sums[i]});
     kept_.push_back(partial[p]);
   }
-  begin_superstep();
-  for (const Shard& shard : output->shards) {
-    const Shape extents{shard.rect.rows, shard.rect.columns};
+  RunForms sum_forms;
+  const auto make_sum = [&](const Rect& rect) {
+    const Shape extents{rect.rows, rect.columns};
     KernelContract contract{
         .family = Family::pointwise, .extents = extents, .math = accumulate, .accumulate = accumulate};
-    std::vector<View> views;
-    const auto add = [&](const Placed& place, DType dtype) {
-      views.push_back(view(place, place.layout.offset, extents, place.layout.strides));
-      contract.operands.push_back(
-          {dtype, {access_of(extents[0], place.layout.strides[0]), access_of(extents[1], place.layout.strides[1])}});
-    };
-    add(pull(partial[0], shard.rect, shard.tile), accumulate);
-    for (const ValueId extra : operands.subspan(2))
-      add(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile),
-          graph.type(extra).dtype);
-    for (uint32_t p = 1; p < plan.grid_k; ++p) add(pull(partial[p], shard.rect, shard.tile), accumulate);
-    add(shard.place, graph.type(result).dtype);
     contract.expr = with_partials(epilogue, accumulate, extras, static_cast<int>(plan.grid_k) - 1);
-    builder_.run(builder_.contract(contract), shard.tile, views);
+    RunForm form;
+    for (size_t i = 0; i < places.size(); ++i) {
+      const bool extra = i > 0 && i < operands.size() - 1;
+      const DType dtype = i + 1 == places.size() ? graph.type(result).dtype
+                          : extra                ? graph.type(operands[i + 1]).dtype
+                                                 : accumulate;
+      contract.operands.push_back({dtype, access_list(extents, places[i].layout.strides)});
+      form.geometries.push_back(geometry(extents, places[i].layout.strides));
+    }
+    form.contract = builder_.contract(contract);
+    return form;
+  };
+  begin_superstep();
+  for (const Shard& shard : output->shards) {
+    places.clear();
+    places.push_back(pull(partial[0], shard.rect, shard.tile));
+    for (const ValueId extra : operands.subspan(2))
+      places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
+    for (uint32_t p = 1; p < plan.grid_k; ++p) places.push_back(pull(partial[p], shard.rect, shard.tile));
+    places.push_back(shard.place);
+    run(sum_forms, {shard.rect.rows, shard.rect.columns}, places, shard.tile, [&] { return make_sum(shard.rect); });
   }
   end_superstep();
   return {};

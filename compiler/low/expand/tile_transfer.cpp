@@ -1,40 +1,105 @@
 // Supersteps, allocations and transfers of a TileExpander.
 
 #include <algorithm>
-#include <cstring>
 
 #include "compiler/low/expand/tile_expander.h"
 #include "compiler/search/tile_space.h"
 
 namespace low {
 
+size_t TileExpander::KeyHash::operator()(const PullKey& key) const {
+  WordHash hash;
+  hash.add(reinterpret_cast<uintptr_t>(key.value)).add(key.tile.index);
+  for (const int64_t word : {key.rect.row, key.rect.column, key.rect.rows, key.rect.columns})
+    hash.add(static_cast<uint64_t>(word));
+  return hash.result();
+}
+size_t TileExpander::KeyHash::operator()(const SourceKey& key) const {
+  return WordHash()
+      .add(packed_words(key.allocation.index, key.geometry.index))
+      .add(static_cast<uint64_t>(key.offset))
+      .result();
+}
+size_t TileExpander::KeyHash::operator()(const ConstantKey& key) const {
+  WordHash hash;
+  hash.add(reinterpret_cast<uintptr_t>(key.constant)).add(key.tile.index);
+  for (const int64_t word : {key.rect.row, key.rect.column, key.rect.rows, key.rect.columns})
+    hash.add(static_cast<uint64_t>(word));
+  return hash.result();
+}
+size_t TileExpander::KeyHash::operator()(const LocalType& key) const {
+  return WordHash()
+      .add(static_cast<uint64_t>(key.dtype))
+      .add(static_cast<uint64_t>(key.rows))
+      .add(static_cast<uint64_t>(key.columns))
+      .result();
+}
+
 void TileExpander::begin_superstep() {
   builder_.begin_superstep();
   pulled_.clear();
   exchange_of_.clear();
-  exchanges_.clear();
+  exchange_sources_.clear();
+  recipients_.clear();
 }
 
 void TileExpander::end_superstep() {
-  for (const PendingExchange& exchange : exchanges_) builder_.exchange(exchange.source, exchange.destinations);
+  // Recipients by exchange, each exchange's in the order they came.
+  std::vector<uint32_t> next(exchange_sources_.size() + 1);
+  for (const Recipient& recipient : recipients_) ++next[recipient.exchange + 1];
+  for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+  views_.resize(recipients_.size());
+  for (const Recipient& recipient : recipients_) views_[next[recipient.exchange]++] = recipient.view;
+  size_t begin = 0;
+  for (size_t i = 0; i < exchange_sources_.size(); ++i) {
+    builder_.exchange(exchange_sources_[i], std::span(views_).subspan(begin, next[i] - begin));
+    begin = next[i];
+  }
   builder_.end_superstep();
 }
 
-View TileExpander::view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides) {
+size_t TileExpander::FormHash::operator()(const FormKey& key) const {
+  WordHash hash;
+  for (const int64_t word : key) hash.add(static_cast<uint64_t>(word));
+  return hash.result();
+}
+
+void TileExpander::add_run(const RunForm& form, std::span<const Placed> places, TileId tile) {
+  views_.clear();
+  for (size_t i = 0; i < places.size(); ++i)
+    views_.push_back({.allocation = places[i].allocation,
+                      .geometry = form.geometries[i],
+                      .offset = places[i].layout.offset,
+                      .terms = builder_.terms(places[i].terms)});
+  builder_.run(form.contract, tile, views_);
+}
+
+GeometryId TileExpander::geometry(const Shape& extents, const Strides& strides) {
+  if (extents.rank() == 2) return geometries_(extents[0], extents[1], strides[0], strides[1]);
   Geometry geometry{.extents = extents, .strides = strides, .valid = extents};
   for (int axis = 0; axis < extents.rank(); ++axis)
     if (extents[axis] == 1) geometry.strides[axis] = 0;
+  return builder_.geometry(geometry);
+}
+
+View TileExpander::view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides) {
   return {.allocation = place.allocation,
-          .geometry = builder_.geometry(geometry),
+          .geometry = geometry(extents, strides),
           .offset = offset,
           .terms = builder_.terms(place.terms)};
 }
 
+TypeId TileExpander::local_type(DType dtype, int64_t rows, int64_t columns) {
+  const auto [position, inserted] = local_types_.try_emplace({dtype, rows, columns});
+  if (inserted)
+    position->second = builder_.type(
+        {.dtype = dtype, .extents = {rows, columns}, .padded = {rows, columns}, .order = {0, 1}, .padding = {}});
+  return position->second;
+}
+
 Placed TileExpander::new_local(DType dtype, int64_t rows, int64_t columns, TileId tile) {
-  const TensorType type{
-      .dtype = dtype, .extents = {rows, columns}, .padded = {rows, columns}, .order = {0, 1}, .padding = {}};
   const AllocationId id = builder_.allocation(
-      {.type = builder_.type(type), .home = tile, .role = Role::intermediate, .binding = 0, .alias = {}});
+      {.type = local_type(dtype, rows, columns), .home = tile, .role = Role::intermediate, .binding = 0, .alias = {}});
   return {.allocation = id, .layout = row_major({rows, columns}), .terms = {}};
 }
 
@@ -50,29 +115,22 @@ TileExpander::Places TileExpander::new_places(DType dtype, const std::vector<Par
 
 // A parameter of the tile that holds the rectangle, for all steps of the enclosing Repeats.
 Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, TileId tile) {
-  const ConstantKey key{value.constant.get(), rect};
-  int64_t steps = 1;
-  for (const ConstantStep& step : value.steps) steps *= step.count;
-  const Shape shape{steps * rect.rows, rect.columns};
-  auto slice = constant_slices_.find(key);
-  if (slice == constant_slices_.end()) {
-    auto tensor = std::make_shared<Tensor>(value.dtype, shape);
-    const size_t size = byte_size(value.dtype);
-    const std::byte* from = value.constant->bytes().data();
-    std::byte* to = tensor->bytes().data();
-    const auto row_bytes = static_cast<size_t>(rect.columns) * size;
-    for (int64_t step = 0; step < steps; ++step)
-      for (int64_t row = 0; row < rect.rows; ++row, to += row_bytes)
-        std::memcpy(
-            to, from + static_cast<size_t>((step * value.rows + rect.row + row) * value.columns + rect.column) * size,
-            row_bytes);
-    slice = constant_slices_.emplace(key, builder_.constant(std::move(tensor))).first;
-  }
-  auto [place, inserted] = constant_places_.try_emplace({key, tile});
-  if (inserted) {
-    const TensorType type{.dtype = value.dtype, .extents = shape, .padded = shape, .order = {0, 1}, .padding = {}};
-    place->second = builder_.allocation(
-        {.type = builder_.type(type), .home = tile, .role = Role::parameter, .binding = slice->second, .alias = {}});
+  auto [place, missing] = constant_places_.try_emplace({value.constant.get(), rect, tile});
+  if (missing) {
+    int64_t steps = 1;
+    for (const ConstantStep& step : value.steps) steps *= step.count;
+    const auto [slice, inserted] = constant_slices_.try_emplace({value.constant.get(), rect, TileId()});
+    if (inserted)
+      slice->second = builder_.constant({.source = value.constant,
+                                         .shape = {steps * rect.rows, rect.columns},
+                                         .extents = {steps, rect.rows, rect.columns},
+                                         .strides = {value.rows * value.columns, value.columns, 1},
+                                         .offset = rect.row * value.columns + rect.column});
+    place->second = builder_.allocation({.type = local_type(value.dtype, steps * rect.rows, rect.columns),
+                                         .home = tile,
+                                         .role = Role::parameter,
+                                         .binding = slice->second,
+                                         .alias = {}});
   }
   Placed result{.allocation = place->second, .layout = row_major({rect.rows, rect.columns}), .terms = {}};
   int64_t stride = rect.rows * rect.columns;
@@ -90,40 +148,82 @@ void TileExpander::shard_constant(TileValue& value, const std::vector<Part>& par
     value.shards.push_back({part.rect, part.tile, constant_rect(value, part.rect, part.tile)});
 }
 
-// A box of equal extents at both ends: a local copy, or (a part of) an exchange.
-void TileExpander::transfer(const View& source, TileId source_tile, const View& destination, TileId tile, DType dtype) {
-  if (source_tile == tile && tile.valid()) {
-    const Geometry& from = builder_.geometry_of(source);
-    const Geometry& to = builder_.geometry_of(destination);
-    const CopyLoops loops = copy_loops(dtype, dtype, from.extents, from.strides, to.strides);
-    Geometry collapsed{.extents = loops.box.extents, .strides = loops.box.strides[0], .valid = loops.box.extents};
-    View from_box = source, to_box = destination;
-    from_box.geometry = builder_.geometry(collapsed);
-    collapsed.strides = loops.box.strides[1];
-    to_box.geometry = builder_.geometry(collapsed);
-    builder_.copy(builder_.descriptor(loops.descriptor), from_box, to_box, tile);
-    return;
-  }
-  const SourceKey key{source.allocation, source.geometry, source.offset};
-  const auto [position, inserted] = exchange_of_.try_emplace(key, exchanges_.size());
-  if (inserted) exchanges_.push_back({source, {}});
-  exchanges_[position->second].destinations.push_back(destination);
+void TileExpander::add_exchange(const View& source, const View& destination) {
+  const auto [position, inserted] = exchange_of_.try_emplace({source.allocation, source.geometry, source.offset},
+                                                             static_cast<uint32_t>(exchange_sources_.size()));
+  if (inserted) exchange_sources_.push_back(source);
+  recipients_.push_back({position->second, destination});
 }
 
-// The part of `rect` that the shard has, to its place within `destination` (over rect).
-void TileExpander::move(const Shard& from, const Rect& rect, TileId tile, const Placed& destination) {
-  const Rect piece = intersection(from.rect, rect);
-  const Layout& source = from.place.layout;
-  const Layout& target = destination.layout;
-  const View source_view = view(from.place,
-                                source.offset + (piece.row - from.rect.row) * source.strides[0] +
-                                    (piece.column - from.rect.column) * source.strides[1],
-                                {piece.rows, piece.columns}, source.strides);
-  const View target_view = view(
-      destination,
-      target.offset + (piece.row - rect.row) * target.strides[0] + (piece.column - rect.column) * target.strides[1],
-      {piece.rows, piece.columns}, target.strides);
-  transfer(source_view, from.tile, target_view, tile, builder_.type_of(destination.allocation).dtype);
+// A box of equal extents at both ends: a local copy, or (a part of) an exchange.
+void TileExpander::transfer(const View& source, TileId source_tile, const View& destination, TileId tile) {
+  if (source_tile != tile || !tile.valid()) {
+    add_exchange(source, destination);
+    return;
+  }
+  const RelativeCopy copy = relative_copy({.source_type = builder_.type_id_of(source.allocation),
+                                           .destination_type = builder_.type_id_of(destination.allocation),
+                                           .source = source.geometry,
+                                           .destination = destination.geometry,
+                                           .same_buffer = source.allocation == destination.allocation},
+                                          caches_);
+  View from = source, to = destination;
+  from.geometry = copy.source;
+  to.geometry = copy.destination;
+  builder_.copy(copy.descriptor, from, to, tile);
+}
+
+void TileExpander::emit(const CopyPlan& plan, const TileValue& value, TileId tile, const Placed& destination) {
+  const Span32 destination_terms = builder_.terms(destination.terms);
+  for (size_t i = 0; i < plan.pieces.size(); ++i) {
+    const CopyPiece& piece = plan.pieces[i];
+    const Shard& shard = value.shards[source_shards_[i]];
+    const View from{.allocation = shard.place.allocation,
+                    .geometry = piece.source,
+                    .offset = source_offsets_[i],
+                    .terms = builder_.terms(shard.place.terms)};
+    const View to{.allocation = destination.allocation,
+                  .geometry = piece.destination,
+                  .offset = destination.layout.offset + piece.destination_offset,
+                  .terms = destination_terms};
+    if (piece.local) {
+      transfer(from, tile, to, tile);
+    } else {
+      add_exchange(from, to);
+    }
+  }
+}
+
+void TileExpander::assemble(const TileValue& value, const Rect& rect, TileId tile, const Placed& destination) {
+  sources_.clear();
+  source_offsets_.clear();
+  for (const uint32_t i : source_shards_) {
+    const Shard& shard = value.shards[i];
+    const Layout& layout = shard.place.layout;
+    const Rect piece = intersection(shard.rect, rect);
+    source_offsets_.push_back(layout.offset + (piece.row - shard.rect.row) * layout.strides[0] +
+                              (piece.column - shard.rect.column) * layout.strides[1]);
+    sources_.push_back(
+        {.type = builder_.type_id_of(shard.place.allocation),
+         .geometry = geometries_(shard.rect.rows, shard.rect.columns, layout.strides[0], layout.strides[1]),
+         .piece = {piece.row - rect.row, piece.column - rect.column, piece.rows, piece.columns},
+         .row_stride = layout.strides[0],
+         .column_stride = layout.strides[1],
+         .local = shard.tile == tile && tile.valid()});
+  }
+  const Layout& layout = destination.layout;
+  const CopyDestination to{.type = builder_.type_id_of(destination.allocation),
+                           .geometry = geometries_(rect.rows, rect.columns, layout.strides[0], layout.strides[1]),
+                           .rows = rect.rows,
+                           .columns = rect.columns,
+                           .row_stride = layout.strides[0],
+                           .column_stride = layout.strides[1]};
+  if (caches_.copy_plans.enabled() && copy_plan_words(to, sources_, key_words_)) {
+    const auto plan = caches_.copy_plans.get({key_words_}, [&] { return plan_copy(to, sources_, geometries_); });
+    emit(*plan, value, tile, destination);
+  } else {
+    emit(plan_copy(to, sources_, geometries_), value, tile, destination);
+  }
 }
 
 void TileExpander::pull_into(const TileValueRef& value, const Rect& rect, TileId tile, const Placed& destination) {
@@ -131,33 +231,37 @@ void TileExpander::pull_into(const TileValueRef& value, const Rect& rect, TileId
   if (value->constant && value->shards.empty()) {
     // To host memory a constant goes by way of a tile.
     const TileId holder = tile.valid() ? tile : TileId(0);
-    move({rect, holder, constant_rect(*value, rect, holder)}, rect, tile, destination);
+    const Placed source = constant_rect(*value, rect, holder);
+    transfer(view(source, source.layout.offset, {rect.rows, rect.columns}, source.layout.strides), holder,
+             view(destination, destination.layout.offset, {rect.rows, rect.columns}, destination.layout.strides), tile);
     return;
   }
-  for (const Shard& shard : value->shards)
-    if (!is_empty(intersection(shard.rect, rect))) move(shard, rect, tile, destination);
+  source_shards_.clear();
+  value->index.find(value->shards, rect, [this](uint32_t shard) { source_shards_.push_back(shard); });
+  assemble(*value, rect, tile, destination);
 }
 
 Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId tile) {
   if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= max_replicated_elements))
     return constant_rect(*value, rect, tile);
-  const PullKey key{value.get(), rect, tile};
-  if (const auto found = pulled_.find(key); found != pulled_.end()) return found->second;
-  Placed result;
-  bool direct = false;
-  for (const Shard& shard : value->shards) {
-    if (shard.tile != tile || !contains(shard.rect, rect)) continue;
-    result = shard.place;
-    result.layout.offset += (rect.row - shard.rect.row) * result.layout.strides[0] +
-                            (rect.column - shard.rect.column) * result.layout.strides[1];
-    direct = true;
-    break;
+  const auto [known, missing] = pulled_.try_emplace({value.get(), rect, tile});
+  if (!missing) return known->second;
+  source_shards_.clear();
+  value->index.find(value->shards, rect, [this](uint32_t shard) { source_shards_.push_back(shard); });
+  if (source_shards_.size() == 1) {
+    // All of it lies on the tile: nothing is prepared.
+    const Shard& shard = value->shards[source_shards_[0]];
+    if (shard.tile == tile && contains(shard.rect, rect)) {
+      Placed& result = known->second;
+      result = shard.place;
+      result.layout.offset += (rect.row - shard.rect.row) * result.layout.strides[0] +
+                              (rect.column - shard.rect.column) * result.layout.strides[1];
+      return result;
+    }
   }
-  if (!direct) {
-    result = new_local(value->dtype, rect.rows, rect.columns, tile);
-    pull_into(value, rect, tile, result);
-  }
-  pulled_.emplace(key, result);
+  Placed result = new_local(value->dtype, rect.rows, rect.columns, tile);
+  known->second = result;
+  if (!is_empty(rect)) assemble(*value, rect, tile, result);
   return result;
 }
 

@@ -13,6 +13,50 @@ Rect intersection(const Rect& a, const Rect& b) {
   return common;
 }
 
+void ShardIndex::build(std::span<const Shard> shards) {
+  indexed_ = shards.size();
+  rows_.clear();
+  first_.clear();
+  members_.clear();
+  std::vector<uint32_t> filled;  // shards with elements
+  for (uint32_t i = 0; i < shards.size(); ++i) {
+    const Rect& rect = shards[i].rect;
+    if (is_empty(rect)) continue;
+    filled.push_back(i);
+    rows_.push_back(rect.row);
+    rows_.push_back(rect.row + rect.rows);
+  }
+  std::ranges::sort(rows_);
+  const auto repeated = std::ranges::unique(rows_);
+  rows_.erase(repeated.begin(), repeated.end());
+  const auto band_of = [this](int64_t row) {
+    return static_cast<size_t>(std::ranges::lower_bound(rows_, row) - rows_.begin());
+  };
+  const size_t bands = rows_.empty() ? 0 : rows_.size() - 1;
+  std::vector<uint32_t> counts(bands);
+  size_t entries = 0;
+  for (const uint32_t i : filled) {
+    const size_t begin = band_of(shards[i].rect.row), end = band_of(shards[i].rect.row + shards[i].rect.rows);
+    entries += end - begin;
+    if (entries > 8 * filled.size() + 64) {
+      linear_ = true;
+      return;
+    }
+    for (size_t band = begin; band < end; ++band) ++counts[band];
+  }
+  linear_ = false;
+  first_.assign(bands + 1, 0);
+  for (size_t band = 0; band < bands; ++band) first_[band + 1] = first_[band] + counts[band];
+  members_.resize(entries);
+  std::vector<uint32_t> next(first_.begin(), first_.end());
+  // By column within each band.
+  std::ranges::sort(filled, {}, [&](uint32_t i) { return std::pair(shards[i].rect.column, i); });
+  for (const uint32_t i : filled) {
+    const size_t begin = band_of(shards[i].rect.row), end = band_of(shards[i].rect.row + shards[i].rect.rows);
+    for (size_t band = begin; band < end; ++band) members_[next[band]++] = i;
+  }
+}
+
 MatrixShape matrix_shape(const Shape& shape) {
   MatrixShape matrix;
   for (int axis = 0; axis < shape.rank(); ++axis)
@@ -53,6 +97,26 @@ std::vector<Part> matmul_parts(const Shape& result, const MatmulPlan& plan) {
             const Rect rect{batch * m + rows.begin + share.begin, columns.begin, share.size(), columns.size()};
             if (!is_empty(rect)) parts.push_back({rect, tile});
           }
+        }
+      }
+    }
+  }
+  return parts;
+}
+
+std::vector<Part> attention_parts(const AttentionExtents& extents, const AttentionPlan& plan) {
+  std::vector<Part> parts;
+  for (uint32_t gb = 0; gb < plan.grid_batch; ++gb) {
+    const Range batches = part_range(extents.batch, plan.grid_batch, gb);
+    for (uint32_t gm = 0; gm < plan.grid_m; ++gm) {
+      const Range rows = part_range(extents.m, plan.grid_m, gm);
+      for (uint32_t gh = 0; gh < plan.grid_heads; ++gh) {
+        const Range heads = part_range(extents.q_heads, plan.grid_heads, gh);
+        const TileId tile((gb * plan.grid_m + gm) * plan.grid_heads + gh);
+        for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
+          const Rect rect{batch * extents.m + rows.begin, heads.begin * extents.dv, rows.size(),
+                          heads.size() * extents.dv};
+          if (!is_empty(rect)) parts.push_back({rect, tile});
         }
       }
     }

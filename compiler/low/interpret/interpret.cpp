@@ -224,9 +224,9 @@ class Interpreter {
     for (size_t i = 0; i < roots_.size(); ++i) {
       const AllocationId id(i);
       if (graph_.allocation(id).role != Role::parameter) continue;
-      const Tensor& tensor = *graph_.constants()[graph_.allocation(id).binding];
+      const std::shared_ptr<const Tensor> tensor = graph_.constants()[graph_.allocation(id).binding].tensor();
       // Allocations of one constant may share a place.
-      places_[id].storage->fill(places_[id].offset, tensor.bytes().size(), tensor.bytes().data(), owner_of(id));
+      places_[id].storage->fill(places_[id].offset, tensor->bytes().size(), tensor->bytes().data(), owner_of(id));
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const InterfaceTensor& to = graph_.inputs()[i];
@@ -419,6 +419,7 @@ class Interpreter {
   // Calls function(element) for each element of a use in row-major order until it returns false.
   template <typename Function>
   bool for_each_element(const ViewUse& use, Function&& function) {
+    if (use.chunk == 0 || std::ranges::find(use.extents, 0) != use.extents.end()) return true;
     if (placement_ != nullptr && graph_.allocation(roots_[use.view.allocation]).role != Role::parameter) {
       const Lifetime& lifetime = placement_->lifetimes[use.view.allocation];
       if (superstep_ < lifetime.first || superstep_ > lifetime.last) {
@@ -431,7 +432,6 @@ class Interpreter {
       if (term.level >= iteration_.size() || term.period == 0) return wrong(use, element, "by a term without a Repeat");
       element += static_cast<int64_t>(iteration_[term.level] % term.period) * term.stride;
     }
-    if (use.chunk == 0 || std::ranges::find(use.extents, 0) != use.extents.end()) return true;
     std::array<int64_t, max_rank> index{};
     while (true) {
       for (int64_t i = 0; i < use.chunk; ++i) {

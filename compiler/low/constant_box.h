@@ -1,0 +1,32 @@
+// A model constant as parameters hold it: the whole, or a dense copy of a box of it, cut only when somebody asks for its bytes.
+#pragma once
+
+#include <memory>
+
+#include "runtime/tensor/tensor.h"
+
+namespace low {
+
+struct ConstantBox {
+  std::shared_ptr<const Tensor> source;
+  Shape shape;  // of the tensor that the box stands for; as many elements as the box has
+  // The box in `source`, in its row-major elements; no axes: all of `source`.
+  Shape extents;
+  Strides strides;
+  int64_t offset = 0;
+
+  bool whole() const { return extents.rank() == 0; }
+  DType dtype() const { return source->dtype(); }
+  int64_t elements() const { return shape.elements(); }
+  uint64_t byte_count() const { return static_cast<uint64_t>(elements()) * byte_size(dtype()); }
+  // `source` itself, or a new tensor.
+  std::shared_ptr<const Tensor> tensor() const;
+  // The same box of the same tensor: sufficient for equal content, not necessary.
+  bool same_box(const ConstantBox& other) const;
+};
+ConstantBox whole_constant(std::shared_ptr<const Tensor> tensor);
+
+// By content.
+bool operator==(const ConstantBox& a, const ConstantBox& b);
+
+}  // namespace low
