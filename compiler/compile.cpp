@@ -71,8 +71,8 @@ Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, cons
 
 Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine,
                                   ExpansionCaches& caches) {
-  LOW_TRY(const TileGraph expanded, expand(graph, plan, machine, caches));
-  return simplify(expanded);
+  LOW_TRY(TileGraph expanded, expand(graph, plan, machine, caches));
+  return simplify(std::move(expanded));
 }
 
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,

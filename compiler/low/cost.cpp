@@ -211,11 +211,10 @@ class Accountant {
     Activity activity{.supersteps = 1, .exchanges = step.exchanges.count};
     for (uint32_t i = 0; i < step.exchanges.count; ++i) {
       const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
-      add_times(activity.sent_bytes, view_bytes(exchange.source), 1);
-      for (const View& destination : graph_.destinations(exchange)) {
-        ++activity.recipients;
-        add_times(activity.delivered_bytes, view_bytes(destination), 1);
-      }
+      const uint64_t bytes = view_bytes(exchange.source);  // of a destination, too
+      add_times(activity.sent_bytes, bytes, 1);
+      add_times(activity.delivered_bytes, bytes, exchange.destinations.count);
+      activity.recipients += exchange.destinations.count;
     }
     for (const Command& command : graph_.commands(step)) {
       if (command.kind == Command::Kind::run) {
@@ -274,18 +273,22 @@ class Accountant {
       if (command.kind == Command::Kind::run) {
         const KernelRun& run = graph_.runs()[command.index];
         kernel = work_of(graph_, machine_, run);
-        for (const View& operand : graph_.operands(run)) distinct.add(operand);
+        if (machine_.global_memory)
+          for (const View& operand : graph_.operands(run)) distinct.add(operand);
         report_.flop += matrix_flop(graph_.contract(run)) * static_cast<double>(executions);
       } else {
         const LocalCopy& copy = graph_.copies()[command.index];
         kernel = work_of(graph_, copy);
-        distinct.add(copy.source);
-        distinct.add(copy.destination);
+        if (machine_.global_memory) {
+          distinct.add(copy.source);
+          distinct.add(copy.destination);
+        }
       }
       work.tiles.back() += kernel_cost(machine_, kernel);
       work.bytes += static_cast<double>(kernel.read_bytes) + static_cast<double>(kernel.written_bytes);
     }
-    work.distinct_bytes = std::move(distinct).total();
+    // Only a shared cache in front of a global memory tells them from others.
+    if (machine_.global_memory) work.distinct_bytes = std::move(distinct).total();
     Cost cost = superstep_cost(machine_, work);
     if (!machine_.global_memory) cost.exchange += exchange_between_tiles(step);
     return cost;

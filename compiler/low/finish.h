@@ -1,7 +1,7 @@
 // The last step of a TileGraphBuilder. Internal to low.
 //
-// Everything is written a second time, in the order of the program: what is not reached is dropped, and ids come out in the order of first use,
-// whatever they were in tables that several builders share.
+// Runs, copies and exchanges are listed a second time, in the order of the program: what is not reached is dropped, and ids come out in the order of
+// first use, whatever they were in tables that several builders share. Views, which are many, stay where they are and get their new ids there.
 #pragma once
 
 #include "compiler/low/builder.h"
@@ -39,17 +39,35 @@ class TileGraphFinisher {
   };
 
   // Ids that point nowhere, which nothing after it may meet.
-  Result<void> check_references() const;
-  bool is_whole(const View& view) const;
-  Result<void> mark(RegionId id, size_t depth);
-  void mark_used(const View& view) { used_[view.allocation.index] = 1; }
+  Result<void> check_tables() const;
+  bool is_whole(const View& view) const {
+    return view.allocation.index < used_.size() && view.geometry.index < geometries_.to.size() &&
+           uint64_t{view.terms.begin} + view.terms.count <= graph_.terms_.size();
+  }
+  // A view that the program reaches: marks what it uses. False if it points nowhere.
+  bool reach(const View& view) {
+    if (!is_whole(view)) return false;
+    used_[view.allocation.index] = 1;
+    geometries_(view.geometry);
+    return true;
+  }
+  bool reach(std::span<const View> views);
+  Result<RegionId> list(RegionId id, size_t depth);
+  Result<Superstep> list(const Superstep& superstep);
   void renumber_allocations();
-  View renumbered(const View& view);
-  Span32 renumbered(Span32 views);
-  RegionId rebuild(RegionId id);
+  void renumber(View& view) const;
 
-  TileGraph& from_;
-  TileGraph to_;
+  TileGraph& graph_;
+  // The program, in order.
+  std::vector<Region> regions_;
+  std::vector<Step> steps_;
+  std::vector<RepeatStep> repeats_;
+  std::vector<Superstep> supersteps_;
+  std::vector<Command> commands_;
+  std::vector<KernelRun> runs_;
+  std::vector<LocalCopy> copies_;
+  std::vector<Exchange> exchanges_;
+
   Renumbering<TypeId, TensorType> types_;
   Renumbering<GeometryId, Geometry> geometries_;
   Renumbering<ContractId, KernelContract> contracts_;

@@ -15,7 +15,7 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
 // Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is
 // dead afterwards or whose destination can be an alias are gone, allocations that nothing reads are dropped, and neighbouring
 // supersteps without a dependency between tiles are one. Same results, element by element.
-Result<TileGraph> simplify(const TileGraph& graph);
+Result<TileGraph> simplify(TileGraph graph);
 
 // How much of everything there is. Numbers too large for 64 bits are the largest.
 struct Activity {

@@ -25,7 +25,7 @@ struct Rebinding {
 
 class Simplifier {
  public:
-  explicit Simplifier(const TileGraph& graph) : graph_(graph) {}
+  explicit Simplifier(TileGraph graph) : graph_(std::move(graph)) {}
 
   Result<TileGraph> run() && {
     fixed_.assign(graph_.allocations().size(), false);
@@ -44,11 +44,13 @@ class Simplifier {
     }
     inputs_ = rebind(graph_.inputs(), true);
     outputs_ = rebind(graph_.outputs(), false);
-    builder_.emplace(graph_);
-    for (const InterfaceTensor& t : inputs_) builder_->input(t.name, t.type, t.allocation, t.offset);
-    for (const InterfaceTensor& t : outputs_) builder_->output(t.name, t.type, t.allocation, t.offset);
-    rebuild(graph_.root());
-    return std::move(*builder_).finish();
+    const std::vector<PlannedStep> steps = plan(graph_.root());
+    if (!changed_) return std::move(graph_);
+    TileGraphBuilder builder(std::move(graph_));
+    for (const InterfaceTensor& t : inputs_) builder.input(t.name, t.type, t.allocation, t.offset);
+    for (const InterfaceTensor& t : outputs_) builder.output(t.name, t.type, t.allocation, t.offset);
+    build(steps, builder);
+    return std::move(builder).finish();
   }
 
  private:
@@ -126,54 +128,73 @@ class Simplifier {
       tensor.allocation = place->allocation;
       tensor.offset = place->offset;
       bound_[place->allocation.index] |= input ? 1 : 2;
+      changed_ = true;
     }
     return result;
   }
 
-  // At most the first of a group has exchanges.
-  void emit(const std::vector<uint32_t>& group) {
-    builder_->begin_superstep();
-    builder_->reuse_exchanges(graph_.supersteps()[group.front()].exchanges);
-    for (const uint32_t index : group) {
-      for (const Command& command : graph_.commands(graph_.supersteps()[index])) {
-        if (command.kind != Command::Kind::copy || !dead_copies_[command.index]) builder_->reuse_command(command);
-      }
-    }
-    builder_->end_superstep();
-  }
+  // A superstep of the result, or a Repeat.
+  struct PlannedStep {
+    Span32 exchanges;  // of the graph
+    std::vector<Command> commands;
+    RepeatStep repeat;                // without its body, which is
+    std::vector<PlannedStep> region;  // not empty for a Repeat
+    bool repeats = false;
+  };
 
-  RegionId rebuild(RegionId id) {
-    builder_->begin_region();
-    std::vector<uint32_t> group;
-    std::vector<TileAccess> group_accesses;
-    const auto flush = [&] {
-      if (!group.empty()) emit(group);
-      group.clear();
-      group_accesses.clear();
-    };
+  // Joins supersteps: at most the first of a group has exchanges.
+  std::vector<PlannedStep> plan(RegionId id) {
+    std::vector<PlannedStep> steps;
+    std::vector<TileAccess> accesses_before;  // of the last step, if others may join it
+    bool open = false;
     for (const Step& step : graph_.steps(graph_.regions()[id.index])) {
       if (step.kind == Step::Kind::repeat) {
-        flush();
         const RepeatStep& repeat = graph_.repeats()[step.index];
-        const RegionId body = rebuild(repeat.body);
-        builder_->repeat(repeat.level, repeat.count, body);
+        steps.push_back(
+            {.exchanges = {}, .commands = {}, .repeat = repeat, .region = plan(repeat.body), .repeats = true});
+        open = false;
         continue;
       }
       const Superstep& superstep = graph_.supersteps()[step.index];
       std::vector<TileAccess> accesses;
-      for (const Command& command : graph_.commands(superstep))
-        if (command.kind != Command::Kind::copy || !dead_copies_[command.index])
-          append_shared_accesses(graph_, command, accesses);
-      if (superstep.exchanges.count > 0 || conflict_between_tiles(group_accesses, accesses)) flush();
-      group.push_back(step.index);
-      group_accesses.insert(group_accesses.end(), accesses.begin(), accesses.end());
+      std::vector<Command> commands;
+      for (const Command& command : graph_.commands(superstep)) {
+        if (command.kind == Command::Kind::copy && dead_copies_[command.index]) continue;
+        commands.push_back(command);
+        append_shared_accesses(graph_, command, accesses);
+      }
+      if (open && superstep.exchanges.count == 0 && !conflict_between_tiles(accesses_before, accesses)) {
+        std::vector<Command>& before = steps.back().commands;
+        before.insert(before.end(), commands.begin(), commands.end());
+        accesses_before.insert(accesses_before.end(), accesses.begin(), accesses.end());
+        changed_ = true;
+        continue;
+      }
+      steps.push_back({.exchanges = superstep.exchanges, .commands = std::move(commands), .repeat = {}, .region = {}});
+      accesses_before = std::move(accesses);
+      open = true;
     }
-    flush();
-    return builder_->end_region();
+    return steps;
   }
 
-  const TileGraph& graph_;
-  std::optional<TileGraphBuilder> builder_;
+  static RegionId build(const std::vector<PlannedStep>& steps, TileGraphBuilder& builder) {
+    builder.begin_region();
+    for (const PlannedStep& step : steps) {
+      if (step.repeats) {
+        const RegionId body = build(step.region, builder);
+        builder.repeat(step.repeat.level, step.repeat.count, body);
+        continue;
+      }
+      builder.begin_superstep();
+      builder.reuse_exchanges(step.exchanges);
+      for (const Command& command : step.commands) builder.reuse_command(command);
+      builder.end_superstep();
+    }
+    return builder.end_region();
+  }
+
+  TileGraph graph_;
+  bool changed_ = false;
   std::vector<std::vector<Use>> uses_;  // by owning allocation; empty when no input or output may move
   std::vector<bool> fixed_;             // by owning allocation: takes part in an exchange
   std::vector<bool> dead_copies_;
@@ -183,6 +204,6 @@ class Simplifier {
 
 }  // namespace
 
-Result<TileGraph> simplify(const TileGraph& graph) { return Simplifier(graph).run(); }
+Result<TileGraph> simplify(TileGraph graph) { return Simplifier(std::move(graph)).run(); }
 
 }  // namespace low

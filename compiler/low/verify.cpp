@@ -210,7 +210,8 @@ class Verifier {
   }
 
   Result<void> superstep(const Superstep& step) {
-    for (uint32_t i = 0; i < step.exchanges.count; ++i) LOW_TRY_VOID(exchange(step.exchanges.begin + i));
+    uint32_t ordinal = 0;
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) LOW_TRY_VOID(exchange(step.exchanges.begin + i, ordinal));
     TileId last(0);
     for (const Command& command : graph_.commands(step)) {
       const TileId tile = graph_.tile(command);
@@ -226,10 +227,12 @@ class Verifier {
       }
     }
     Result<void> uses;
-    for_each_use(graph_, step, [&](const ViewUse& found) {
-      if (uses) uses = use(found);
-    });
-    LOW_TRY_VOID(std::move(uses));
+    for (const Command& command : graph_.commands(step)) {
+      for_each_use(graph_, command, [&](const ViewUse& found) {
+        if (uses) uses = use(found);
+      });
+      LOW_TRY_VOID(uses);
+    }
     for (const Command& command : graph_.commands(step)) LOW_TRY_VOID(in_place(command));
     if (const auto rule = verify_superstep_rule(graph_, step, roots_, counts_); !rule) {
       return problem(fmt::format("superstep {}: {}", superstep_, rule.error().message));
@@ -237,22 +240,51 @@ class Verifier {
     return {};
   }
 
-  Result<void> exchange(uint32_t index) const {
+  Result<void> exchange(uint32_t index, uint32_t& ordinal) const {
     const Exchange& exchange = graph_.exchanges()[index];
-    const Shape& extents = graph_.geometry(exchange.source).extents;
+    const Geometry& from = graph_.geometry(exchange.source);
     const DType dtype = graph_.type(exchange.source.allocation).dtype;
-    for (const View& destination : graph_.destinations(exchange)) {
-      if (graph_.geometry(destination).extents != extents) {
+    GeometryId same = exchange.source.geometry;  // the last one that was found to have the same extents
+    uint32_t operand = 0;
+    const auto use_of = [&](const View& view, const Geometry& geometry, const View& destination) {
+      return ViewUse{.kind = ViewUse::Kind::exchange,
+                     .index = index,
+                     .operand = operand,
+                     .write = operand > 0,
+                     .tile = transfer_tile(graph_, exchange.source, destination, ordinal),
+                     .view = view,
+                     .extents = geometry.extents.extents(),
+                     .strides = geometry.strides.extents()};
+    };
+    const std::span<const View> destinations = graph_.destinations(exchange);
+    if (!is_plainly_in_bounds(exchange.source) && !destinations.empty())
+      LOW_TRY_VOID(use(use_of(exchange.source, from, destinations[0])));
+    for (const View& destination : destinations) {
+      const Geometry& to = graph_.geometry(destination);
+      if (destination.geometry != same && to.extents != from.extents) {
         return problem(fmt::format("superstep {}, exchange {}: source {} and destination {} differ in extents",
-                                   superstep_, index, to_string(extents),
-                                   to_string(graph_.geometry(destination).extents)));
+                                   superstep_, index, to_string(from.extents), to_string(to.extents)));
       }
+      same = destination.geometry;
       if (graph_.type(destination.allocation).dtype != dtype) {
         return problem(fmt::format("superstep {}, exchange {}: source {} and destination {} differ in dtype",
                                    superstep_, index, name(dtype), name(graph_.type(destination.allocation).dtype)));
       }
+      ++operand;
+      if (!is_plainly_in_bounds(destination) || parameter_roots_[roots_[destination.allocation]] != 0)
+        LOW_TRY_VOID(use(use_of(destination, to, destination)));
+      ++ordinal;
     }
     return {};
+  }
+
+  // The usual case, of which nothing more needs to be known: no terms, and all elements within the allocation.
+  bool is_plainly_in_bounds(const View& view) const {
+    if (view.terms.count != 0) return false;
+    const Reach& relative = reaches_[view.geometry.index];
+    const int64_t size = sizes_[view.allocation.index];
+    return relative.low > relative.high || (view.offset >= 0 && view.offset < size && relative.low >= -view.offset &&
+                                            relative.high < size - view.offset);
   }
 
   Result<void> run(uint32_t index) const {
@@ -340,14 +372,7 @@ class Verifier {
       return problem(use, fmt::format("allocation {} is at home on tile {}", use.view.allocation.index, home.index));
     }
     const int64_t size = sizes_[use.view.allocation.index];
-    if (use.kind != ViewUse::Kind::copy && use.view.terms.count == 0) {
-      // The usual case needs no more than that.
-      const Reach& relative = reaches_[use.view.geometry.index];
-      const int64_t offset = use.view.offset;
-      if (relative.low > relative.high ||
-          (offset >= 0 && offset < size && relative.low >= -offset && relative.high < size - offset))
-        return {};
-    }
+    if (use.kind != ViewUse::Kind::copy && is_plainly_in_bounds(use.view)) return {};
     Reach elements;
     if (!reach(use.extents, use.strides, use.chunk, use.view.offset, graph_.terms(use.view), counts_, elements)) {
       return problem(use,

@@ -232,18 +232,55 @@ bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, st
 
 Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep,
                                    const Table<AllocationId, AllocationId>& roots, std::span<const uint64_t> counts) {
-  // Only storages that a tile writes and that another tile touches can race.
+  // Only storages that a tile writes and that another tile touches can race: first who writes where, then who reads that.
   enum : uint8_t { written = 1, several_tiles = 2 };
   Table<AllocationId, uint8_t> state(roots.size());
   Table<AllocationId, TileId> first_tile(roots.size());
   bool suspects = false;
-  for_each_use(graph, superstep, [&](const ViewUse& use) {
-    const AllocationId root = roots[use.view.allocation];
-    if (use.write) state[root] |= written;
-    if (!first_tile[root].valid()) first_tile[root] = use.tile;
-    if (first_tile[root] != use.tile) state[root] |= several_tiles;
-    suspects = suspects || state[root] == (written | several_tiles);
-  });
+  const auto write = [&](const View& view, TileId tile) {
+    const AllocationId root = roots[view.allocation];
+    if (state[root] == 0) {
+      state[root] = written;
+      first_tile[root] = tile;
+    } else if (first_tile[root] != tile) {
+      state[root] = written | several_tiles;
+      suspects = true;
+    }
+  };
+  const auto read = [&](const View& view, TileId tile) {
+    const AllocationId root = roots[view.allocation];
+    if (state[root] == 0 || first_tile[root] == tile) return;
+    state[root] = written | several_tiles;
+    suspects = true;
+  };
+  for (const bool writes : {true, false}) {
+    uint32_t ordinal = 0;
+    for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
+      const Exchange& exchange = graph.exchanges()[superstep.exchanges.begin + i];
+      if (!writes && state[roots[exchange.source.allocation]] == 0) {
+        ordinal += exchange.destinations.count;
+        continue;
+      }
+      for (const View& destination : graph.destinations(exchange)) {
+        const TileId tile = transfer_tile(graph, exchange.source, destination, ordinal++);
+        writes ? write(destination, tile) : read(exchange.source, tile);
+      }
+    }
+    for (const Command& command : graph.commands(superstep)) {
+      const TileId tile = graph.tile(command);
+      if (command.kind == Command::Kind::copy) {
+        const LocalCopy& copy = graph.copies()[command.index];
+        writes ? write(copy.destination, tile) : read(copy.source, tile);
+        continue;
+      }
+      const std::span<const View> operands = graph.operands(graph.runs()[command.index]);
+      if (writes) {
+        write(operands.back(), tile);
+      } else {
+        for (const View& operand : operands.first(operands.size() - 1)) read(operand, tile);
+      }
+    }
+  }
   if (!suspects) return {};
   std::vector<std::pair<AllocationId, std::vector<Use>>> storages;
   Table<AllocationId, uint32_t> position(roots.size(), UINT32_MAX);

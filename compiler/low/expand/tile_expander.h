@@ -63,11 +63,11 @@ class TileExpander {
   // The operand of a result's rectangle under broadcasting; strides over the rectangle's rows and columns.
   Placed pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect,
                         TileId tile);
-  // Fills `destination`, over [rect.rows, rect.columns], from the shards that `sources_` lists.
-  void assemble(const TileValue& value, const Rect& rect, TileId tile, const Placed& destination);
-  void emit(const CopyPlan& plan, const TileValue& value, TileId tile, const Placed& destination);
+  // Fills `destination`, over [rect.rows, rect.columns], from the shards that `source_shards_` lists.
+  void assemble(TileValue& value, const Rect& rect, TileId tile, const Placed& destination);
+  void emit(const CopyPlan& plan, TileValue& value, TileId tile, const Placed& destination);
   void transfer(const View& source, TileId source_tile, const View& destination, TileId tile);
-  void add_exchange(const View& source, const View& destination);
+  uint32_t exchange_of(const View& source);
 
   // The runs of an operation differ in nothing but numbers (extents, what kind of run it is) and the strides of their operands: the contract and
   // the operands' geometries are made once for each combination.
@@ -147,6 +147,7 @@ class TileExpander {
   // Of the current superstep.
   boost::unordered_flat_map<PullKey, Placed, KeyHash> pulled_;
   boost::unordered_flat_map<SourceKey, uint32_t, KeyHash> exchange_of_;
+  uint32_t superstep_ = 0;  // counts them
   std::vector<View> exchange_sources_;
   std::vector<Recipient> recipients_;
   boost::unordered_flat_map<ConstantKey, uint32_t, KeyHash> constant_slices_;

@@ -48,14 +48,13 @@ void TileExpander::end_superstep() {
   std::vector<uint32_t> next(exchange_sources_.size() + 1);
   for (const Recipient& recipient : recipients_) ++next[recipient.exchange + 1];
   for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-  views_.resize(recipients_.size());
-  for (const Recipient& recipient : recipients_) views_[next[recipient.exchange]++] = recipient.view;
-  size_t begin = 0;
-  for (size_t i = 0; i < exchange_sources_.size(); ++i) {
-    builder_.exchange(exchange_sources_[i], std::span(views_).subspan(begin, next[i] - begin));
-    begin = next[i];
-  }
+  const Span32 views = builder_.new_views(recipients_.size());
+  for (size_t i = 0; i < exchange_sources_.size(); ++i)
+    builder_.exchange(exchange_sources_[i], Span32{views.begin + next[i], next[i + 1] - next[i]});
+  for (const Recipient& recipient : recipients_)
+    builder_.set_view(views.begin + next[recipient.exchange]++, recipient.view);
   builder_.end_superstep();
+  ++superstep_;
 }
 
 size_t TileExpander::FormHash::operator()(const FormKey& key) const {
@@ -148,17 +147,17 @@ void TileExpander::shard_constant(TileValue& value, const std::vector<Part>& par
     value.shards.push_back({part.rect, part.tile, constant_rect(value, part.rect, part.tile)});
 }
 
-void TileExpander::add_exchange(const View& source, const View& destination) {
+uint32_t TileExpander::exchange_of(const View& source) {
   const auto [position, inserted] = exchange_of_.try_emplace({source.allocation, source.geometry, source.offset},
                                                              static_cast<uint32_t>(exchange_sources_.size()));
   if (inserted) exchange_sources_.push_back(source);
-  recipients_.push_back({position->second, destination});
+  return position->second;
 }
 
 // A box of equal extents at both ends: a local copy, or (a part of) an exchange.
 void TileExpander::transfer(const View& source, TileId source_tile, const View& destination, TileId tile) {
   if (source_tile != tile || !tile.valid()) {
-    add_exchange(source, destination);
+    recipients_.push_back({exchange_of(source), destination});
     return;
   }
   const RelativeCopy copy = relative_copy({.source_type = builder_.type_id_of(source.allocation),
@@ -173,28 +172,46 @@ void TileExpander::transfer(const View& source, TileId source_tile, const View& 
   builder_.copy(copy.descriptor, from, to, tile);
 }
 
-void TileExpander::emit(const CopyPlan& plan, const TileValue& value, TileId tile, const Placed& destination) {
+void TileExpander::emit(const CopyPlan& plan, TileValue& value, TileId tile, const Placed& destination) {
   const Span32 destination_terms = builder_.terms(destination.terms);
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
     const CopyPiece& piece = plan.pieces[i];
     const Shard& shard = value.shards[source_shards_[i]];
-    const View from{.allocation = shard.place.allocation,
-                    .geometry = piece.source,
-                    .offset = source_offsets_[i],
-                    .terms = builder_.terms(shard.place.terms)};
     const View to{.allocation = destination.allocation,
                   .geometry = piece.destination,
                   .offset = destination.layout.offset + piece.destination_offset,
                   .terms = destination_terms};
+    ShardFormat& format = value.formats[source_shards_[i]];
+    // Neighbouring tiles often want the same of a shard.
+    if (!piece.local && format.superstep == superstep_ && format.exchanged == piece.source &&
+        format.offset == source_offsets_[i]) {
+      recipients_.push_back({format.exchange, to});
+      continue;
+    }
+    const View from{.allocation = shard.place.allocation,
+                    .geometry = piece.source,
+                    .offset = source_offsets_[i],
+                    .terms = builder_.terms(shard.place.terms)};
     if (piece.local) {
       transfer(from, tile, to, tile);
-    } else {
-      add_exchange(from, to);
+      continue;
     }
+    format.superstep = superstep_;
+    format.exchanged = piece.source;
+    format.offset = source_offsets_[i];
+    format.exchange = exchange_of(from);
+    recipients_.push_back({format.exchange, to});
   }
 }
 
-void TileExpander::assemble(const TileValue& value, const Rect& rect, TileId tile, const Placed& destination) {
+void TileExpander::assemble(TileValue& value, const Rect& rect, TileId tile, const Placed& destination) {
+  if (value.formats.size() != value.shards.size()) {
+    value.formats.clear();
+    for (const Shard& shard : value.shards)
+      value.formats.push_back({.type = builder_.type_id_of(shard.place.allocation),
+                               .geometry = geometries_(shard.rect.rows, shard.rect.columns,
+                                                       shard.place.layout.strides[0], shard.place.layout.strides[1])});
+  }
   sources_.clear();
   source_offsets_.clear();
   for (const uint32_t i : source_shards_) {
@@ -203,13 +220,12 @@ void TileExpander::assemble(const TileValue& value, const Rect& rect, TileId til
     const Rect piece = intersection(shard.rect, rect);
     source_offsets_.push_back(layout.offset + (piece.row - shard.rect.row) * layout.strides[0] +
                               (piece.column - shard.rect.column) * layout.strides[1]);
-    sources_.push_back(
-        {.type = builder_.type_id_of(shard.place.allocation),
-         .geometry = geometries_(shard.rect.rows, shard.rect.columns, layout.strides[0], layout.strides[1]),
-         .piece = {piece.row - rect.row, piece.column - rect.column, piece.rows, piece.columns},
-         .row_stride = layout.strides[0],
-         .column_stride = layout.strides[1],
-         .local = shard.tile == tile && tile.valid()});
+    sources_.push_back({.type = value.formats[i].type,
+                        .geometry = value.formats[i].geometry,
+                        .piece = {piece.row - rect.row, piece.column - rect.column, piece.rows, piece.columns},
+                        .row_stride = layout.strides[0],
+                        .column_stride = layout.strides[1],
+                        .local = shard.tile == tile && tile.valid()});
   }
   const Layout& layout = destination.layout;
   const CopyDestination to{.type = builder_.type_id_of(destination.allocation),

@@ -57,6 +57,15 @@ class ShardIndex {
   std::vector<uint32_t> members_;
 };
 
+// What copies need to know of a shard, and what is remembered of the last exchange that read it.
+struct ShardFormat {
+  TypeId type;          // of its allocation
+  GeometryId geometry;  // of all of it
+  uint32_t superstep = UINT32_MAX, exchange = 0;
+  GeometryId exchanged;  // the view
+  int64_t offset = 0;
+};
+
 struct TileValue {
   DType dtype = DType::f32;
   int64_t rows = 1, columns = 1;
@@ -65,6 +74,7 @@ struct TileValue {
   std::shared_ptr<const Tensor> constant;
   std::vector<ConstantStep> steps;
   ShardIndex index;
+  std::vector<ShardFormat> formats;  // by shard, as soon as a copy reads one
 };
 using TileValueRef = std::shared_ptr<TileValue>;
 
