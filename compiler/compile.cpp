@@ -69,10 +69,10 @@ Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, cons
   return result;
 }
 
-Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine,
-                                  ExpansionCaches& caches) {
+Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+                                  const SimplifyOptions& options) {
   LOW_TRY(TileGraph expanded, expand(graph, plan, machine, caches));
-  return simplify(std::move(expanded));
+  return simplify(std::move(expanded), options);
 }
 
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
@@ -110,6 +110,16 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
     ExpandedFinalist& finalist = planned.finalists[i];
     announce(options, "place");
     auto placement = place(*finalist.graph, machine);
+    if (!placement && !machine.global_memory) {
+      // Supersteps that were joined keep more alive at once than the search counted on.
+      LOW_TRY(TileGraph apart,
+              expand_finalist(graph, finalist.finalist.plan, machine, caches, {.join_supersteps = false}));
+      if (auto fits = place(apart, machine)) {
+        finalist.cost = cost(apart, machine);
+        finalist.graph = std::move(apart);
+        placement = std::move(fits);
+      }
+    }
     if (!placement) {
       finalist.rejected = placement.error().message;
       last_error = placement.error();

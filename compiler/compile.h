@@ -65,8 +65,8 @@ Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOp
 Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                 ThreadPool& pool);
 // expand and simplify, as part of the selection attempt to which the caches belong.
-Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine,
-                                  ExpansionCaches& caches);
+Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+                                  const SimplifyOptions& options = {});
 
 // search (or the given plans), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,

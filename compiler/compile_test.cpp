@@ -3,53 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <regex>
 
 #include "compiler/graph/passes/passes.h"
-#include "compiler/low/interpret/interpret.h"
+#include "compiler/test_support.h"
 #include "compiler/workload/workload.h"
 #include "reference/random_graph.h"
-#include "reference/reference.h"
-#include "runtime/session.h"
 
 namespace low {
 namespace {
 
-// Every output within `tolerance` of the expected output's largest magnitude.
-void expect_close(const Result<std::vector<Tensor>>& actual, const std::vector<Tensor>& expected, double tolerance,
-                  const std::string& what) {
-  ASSERT_TRUE(actual.has_value()) << what << ": " << actual.error().message;
-  ASSERT_EQ(actual->size(), expected.size()) << what;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    double largest = 1;
-    for (int64_t e = 0; e < expected[i].elements(); ++e)
-      if (std::isfinite(expected[i].value(e))) largest = std::max(largest, std::abs(expected[i].value(e)));
-    const auto comparison =
-        reference::compare((*actual)[i], expected[i], {.absolute = tolerance * largest, .relative = 0});
-    ASSERT_TRUE(comparison.has_value()) << what << ": " << comparison.error().message;
-    ASSERT_TRUE(comparison->passed()) << what << ", output " << i << ": " << reference::to_string(*comparison);
-  }
-}
-
-Machine machine_named(std::string_view name) {
-  auto machine = find_machine(name);
-  LOW_CHECK(machine.has_value());
-  return *machine;
-}
-
-Result<std::vector<Tensor>> run_package(const Graph& graph, std::span<const Tensor> inputs, ThreadPool& pool) {
-  LOW_TRY(const std::unique_ptr<Device> device, open_device("host", {}));
-  CompileOptions options;
-  options.targets = {device->info().targets.front()};
-  LOW_TRY(const Compilation compilation, compile_graph(graph, options, pool));
-  LOW_TRY(std::string bytes, write_package(compilation, {}, options));
-  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(std::move(bytes), "test"));
-  LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(*device, std::move(package)));
-  LOW_TRY(Session session, Session::create(std::move(program)));
-  LOW_TRY_VOID(session.poison(std::byte{0xff}));
-  return session.run(inputs);
-}
+using test::expect_close;
+using test::finalists_agree;
+using test::machine_named;
+using test::run_package;
 
 class RandomGraphs : public ::testing::TestWithParam<uint64_t> {};
 
@@ -100,29 +67,7 @@ TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range<uint64_t>(0, 8));
 
-// Every finalist of the search: expanded, simplified, placed, scheduled and interpreted.
-void finalists_agree(const Graph& graph, const Machine& machine, const SearchOptions& options,
-                     std::span<const Tensor> inputs, const std::vector<Tensor>& expected, double tolerance,
-                     ThreadPool& pool) {
-  const auto found = search(graph, machine, options, pool);
-  ASSERT_TRUE(found.has_value()) << found.error().message;
-  for (const Finalist& finalist : found->finalists) {
-    const auto valid = verify(finalist.plan, graph, machine);
-    ASSERT_TRUE(valid.has_value()) << valid.error().message;
-    const auto expanded = expand(graph, finalist.plan, machine);
-    ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
-    const auto simplified = simplify(*expanded);
-    ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
-    const auto placement = place(*simplified, machine);
-    ASSERT_TRUE(placement.has_value()) << placement.error().message;
-    const auto schedule = schedule_exchange(*simplified, *placement, machine);
-    ASSERT_TRUE(schedule.has_value()) << schedule.error().message;
-    ASSERT_NO_FATAL_FAILURE(
-        expect_close(interpret(*simplified, *placement, *schedule, inputs), expected, tolerance, "scheduled"));
-  }
-}
-
-// The same for a machine without global memory, of few tiles to many.
+// Machines without global memory, of few tiles to many.
 class RandomTileGraphs : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(RandomTileGraphs, PlacedAndScheduledAgreesWithTheReference) {

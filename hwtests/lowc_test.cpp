@@ -303,6 +303,45 @@ TEST_F(Lowc, BenchmarksTheSearch) {
   expect_refusal("compile t.onnx --benchmark-search --machine nonsense", 2, {"lowc: ", "nonsense"});
 }
 
+TEST_F(Lowc, BenchmarksExpansion) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  const std::string compile = "compile t.onnx --machine ipu21 ";
+  ASSERT_EQ(lowc(compile + "--print finalists").code, 0);
+  fs::copy_file(folder_ / "out", folder_ / "plans.txt");
+  const Outcome text = lowc(compile + "--benchmark-expansion --benchmark-expansion-uncached --runs 2 --plan plans.txt");
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* line : {"\ncached finalist 3: ", "\nuncached finalist 0: ", "copy plans: "})
+    EXPECT_NE(("\n" + text.out).find(line), std::string::npos) << text.out;
+  const Outcome json = lowc(compile + "--benchmark-expansion --json --runs 3");
+  EXPECT_EQ(json.code, 0) << json.err;
+  for (const char* member : {"\"copy_plans\":{\"entries\":", "\"recipients\":", "\"peak_resident_bytes\":"})
+    EXPECT_NE(json.out.find(member), std::string::npos) << member << json.out;
+  // An ordinary compile reports its caches, too.
+  EXPECT_NE(lowc(compile + "--json").out.find("\"copy_descriptors\":{\"entries\":"), std::string::npos);
+  expect_refusal(compile + "--runs 3", 2, {"lowc: ", "--runs"});
+  expect_refusal(compile + "--benchmark-expansion --print plan", 2, {"lowc: ", "--benchmark-expansion"});
+  spill(folder_ / "bad.txt", slurp(folder_ / "plans.txt") + "low-plan 2\n");
+  expect_refusal(compile + "--plan bad.txt", 3, {"bad.txt", "number 5", "version '2'"});
+}
+
+TEST_F(Lowc, PinsAnAlgorithmOfAttention) {
+  for (const std::string workload : {"tiny-flash-attention-b1", "tiny-materialized-attention-b1"}) {
+    ASSERT_EQ(lowc("workload " + workload + " -o t.onnx").code, 0);
+    for (const std::string algorithm : {"flash", "materialized"}) {
+      for (const std::string machine : {"host", "mi300x", "ipu21"}) {
+        const std::string pinned = " t.onnx --attention " + algorithm + " --machine " + machine;
+        const Outcome plans = lowc("compile" + pinned + " --print finalists");
+        EXPECT_NE(plans.out.find("attention " + algorithm + " grid"), std::string::npos) << plans.err;
+        EXPECT_EQ(plans.out.find(algorithm == "flash" ? "attention materialized" : "attention flash"),
+                  std::string::npos);
+        EXPECT_EQ(lowc("verify" + pinned + " --interpret").code, 0) << pinned;
+      }
+      EXPECT_EQ(lowc("verify t.onnx --attention " + algorithm).code, 0) << workload << " " << algorithm;
+    }
+  }
+  expect_refusal("compile t.onnx --attention both", 2, {"lowc: ", "--attention"});
+}
+
 TEST_F(Lowc, KeepsRepeatsOfOneIteration) {
   ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 --repeat 1 -o t.onnx").code, 0);
   EXPECT_EQ(lowc("compile t.onnx --print graph").out.find("repeat"), std::string::npos);

@@ -34,13 +34,14 @@ Heads split(const Tensor& packed, int64_t heads) {
   return out;
 }
 
-// What the mask adds to each score, with every broadcast written out: [part][head][row][key] as the scores count heads.
+// What the mask makes of each score, with every broadcast written out: [part][head][row][key] as the scores count heads.
 class Mask {
  public:
   Mask(const Tensor* mask, int64_t heads) : mask_(mask), heads_(heads) {}
 
-  double operator()(int64_t number, int64_t i, int64_t j) const {
-    if (mask_ == nullptr) return 0;
+  // A key that a boolean leaves out takes no part, even if its score is NaN or infinite.
+  double operator()(double score, int64_t number, int64_t i, int64_t j) const {
+    if (mask_ == nullptr) return score;
     int64_t place = 0;
     const int64_t wanted[] = {number / heads_, number % heads_, i, j};
     for (int axis = 0; axis < 4; ++axis) {
@@ -48,8 +49,8 @@ class Mask {
       place = place * extent + (extent == 1 ? 0 : wanted[axis]);
     }
     const Scalar element = load(*mask_, place);
-    if (mask_->dtype() != DType::boolean) return element.real;
-    return element.integer != 0 ? 0 : -std::numeric_limits<double>::infinity();
+    if (mask_->dtype() != DType::boolean) return score + element.real;
+    return element.integer != 0 ? score : -std::numeric_limits<double>::infinity();
   }
 
  private:
@@ -85,7 +86,7 @@ Tensor attention(const Attention& attributes, Operands operands, const Type& res
         for (int64_t e = 0; e < q.columns; ++e) score += a[e] * b[e];
         score *= attributes.scale;
         if (attributes.softcap > 0) score = attributes.softcap * std::tanh(score / attributes.softcap);
-        score += mask(part * q.heads + head, i, j);
+        score = mask(score, part * q.heads + head, i, j);
         if (attributes.diagonal && j - i > *attributes.diagonal) score = -std::numeric_limits<double>::infinity();
         scores[static_cast<size_t>(j)] = score;
       }

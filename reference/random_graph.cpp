@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
+#include "reference/random_attention.h"
 #include "runtime/tensor/random_tensor.h"
 
 namespace low::reference {
@@ -143,58 +143,10 @@ class Maker {
     return clamped(builder_.rowwise(attributes, operands, DType::f32));
   }
 
-  int64_t divisor_of(int64_t n) {
-    std::vector<int64_t> divisors;
-    for (int64_t i = 1; i <= n; ++i) {
-      if (n % i == 0) divisors.push_back(i);
-    }
-    return divisors[static_cast<size_t>(below(static_cast<int64_t>(divisors.size())))];
-  }
-
-  // Queries are the value; it, or constants, are keys and values. The first key takes part in every row, so that none is empty.
   ValueId attention(ValueId value) {
     const Shape& shape = shape_of(value);
-    if (shape.rank() == 0 || shape.elements() == 0 || shape.elements() > 5000) return unary(value);
-    const int rank = shape.rank();
-    const int64_t width = shape[rank - 1];
-    const int64_t rows = rank > 1 ? shape[rank - 2] : 1;
-    const int64_t batch = shape.elements() / width / rows;
-    const ValueId q = builder_.reshape(value, {batch, rows, width});
-    Attention attributes;
-    attributes.q_heads = divisor_of(width);
-    attributes.kv_heads = divisor_of(attributes.q_heads);
-    const int64_t d = width / attributes.q_heads;
-    std::vector<ValueId> operands = {q, q, q};
-    if (attributes.kv_heads != attributes.q_heads || chance(50)) {
-      const int64_t parts = divisor_of(batch);
-      const int64_t keys = extents[static_cast<size_t>(below(extents.size()))];
-      operands[1] = constant({parts, keys, attributes.kv_heads * d});
-      operands[2] = constant({parts, keys, attributes.kv_heads * (1 + below(5))});
-    }
-    attributes.scale = 1 / std::sqrt(static_cast<double>(d));
-    if (chance(30)) attributes.softcap = 3;
-    if (chance(30)) attributes.diagonal = below(4);
-    const int64_t keys = shape_of(operands[1])[1];
-    const auto or_one = [&](int64_t extent_of_axis) { return chance(50) ? 1 : extent_of_axis; };
-    if (chance(50)) {
-      attributes.masked = true;
-      attributes.mask_heads = divisor_of(batch * attributes.q_heads);
-      const Shape mask{or_one(batch * attributes.q_heads / attributes.mask_heads), or_one(attributes.mask_heads),
-                       or_one(rows), or_one(keys)};
-      Tensor tensor = random_tensor(DType::f32, mask, random_.next());
-      if (chance(50)) {
-        tensor = Tensor(DType::boolean, mask);
-        for (int64_t i = 0; i < tensor.elements(); ++i) tensor.set_bits(i, i % mask[3] == 0 || chance(60) ? 1 : 0);
-      }
-      operands.push_back(builder_.constant(std::move(tensor)));
-    }
-    if (chance(40)) {
-      ExprBuilder expr(2);
-      const uint16_t product = expr.binary(ExprOp::mul, expr.input(0, DType::f32), expr.input(1, DType::f32));
-      attributes.epilogue = std::move(expr).finish(product);
-      operands.push_back(constant({or_one(rows), 1}));
-    }
-    return limited(clamped(builder_.attention(attributes, operands, DType::f32)), value);
+    if (shape.rank() == 0 || shape[shape.rank() - 1] == 0 || shape.elements() > 5000) return unary(value);
+    return limited(clamped(random_attention(builder_, random_, value, pick(), options_.narrow_floats)), value);
   }
 
   ValueId reduce(ValueId value) {

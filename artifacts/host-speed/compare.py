@@ -16,7 +16,6 @@ import importlib.util
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,9 @@ import time
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from environment import environment  # noqa: E402
+
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "host-speed"
 PACKAGES = ["onnxruntime", "numpy"]
@@ -36,6 +38,8 @@ PAIRS = [
     ("mlp-b1-f32", "mlp-b1-f32", 10),
     ("mlp-b2-repeat3", "mlp-b2-repeat3-f32", 3),
     ("mlp-b2-repeat3-f32", "mlp-b2-repeat3-f32", 3),
+    ("flash-attention-b1", "flash-attention-b1-f32", 5),
+    ("flash-attention-b1-f32", "flash-attention-b1-f32", 5),
 ]
 
 
@@ -54,34 +58,6 @@ def enter_environment():
 
 def output_of(*command):
     return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
-
-
-def git(*arguments):
-    try:
-        return output_of("git", "-C", ROOT, *arguments).strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def environment(arguments, onnxruntime):
-    cpu = platform.processor()
-    with open("/proc/cpuinfo", encoding="utf-8") as info:
-        for line in info:
-            if line.startswith("model name"):
-                cpu = line.split(":", 1)[1].strip()
-                break
-    return {
-        "cpu": cpu,
-        "cores_online": os.cpu_count(),
-        "threads": arguments.threads,
-        "system": f"{platform.system()} {platform.release()}",
-        "load_average_before": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "onnxruntime": onnxruntime.__version__,
-        "commit": git("rev-parse", "HEAD"),
-        "uncommitted_changes": git("status", "--porcelain", "--untracked-files=no") != "",
-        "rounds": arguments.rounds,
-    }
 
 
 def make_models(lowc, names):
@@ -162,7 +138,7 @@ def main():
     import onnxruntime
 
     os.sched_setaffinity(0, cores[: arguments.threads])  # children inherit it
-    about = environment(arguments, onnxruntime)
+    about = environment(threads=arguments.threads, onnxruntime=onnxruntime.__version__, rounds=arguments.rounds)
     make_models(arguments.lowc, sorted({name for pair in pairs for name in pair[:2]}))
     for ours in {pair[0] for pair in pairs}:
         output_of(arguments.lowc, "compile", WORK / f"{ours}.onnx", "-o", WORK / f"{ours}.low")

@@ -12,14 +12,15 @@ Writes results.json and results.md beside itself, or into --output-dir.
 
 import argparse
 import json
-import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from environment import environment  # noqa: E402
+
 ROOT = HERE.parents[1]
 
 
@@ -32,34 +33,6 @@ def output_of(arguments, *command):
     if done.returncode != 0:
         sys.exit(f"search.py: lowc {' '.join(str(word) for word in command)}: {done.stderr.strip()}")
     return done.stdout
-
-
-def git(*arguments):
-    try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def environment(arguments):
-    cpu = platform.processor()
-    with open("/proc/cpuinfo", encoding="utf-8") as info:
-        for line in info:
-            if line.startswith("model name"):
-                cpu = line.split(":", 1)[1].strip()
-                break
-    return {
-        "cpu": cpu,
-        "cores_online": os.cpu_count(),
-        "threads": arguments.threads,
-        "system": f"{platform.system()} {platform.release()}",
-        "load_average_before": os.getloadavg()[0],
-        "python": platform.python_version(),
-        "commit": git("rev-parse", "HEAD"),
-        "uncommitted_changes": git("status", "--porcelain", "--untracked-files=no") != "",
-        "runs": arguments.runs,
-    }
 
 
 def measure(arguments, model, workload, machine):
@@ -111,7 +84,7 @@ def main():
     arguments = parser.parse_args()
     if not arguments.lowc.exists():
         parser.error("there is no lowc; `./dev build release` builds one, --lowc names another")
-    about = environment(arguments)
+    about = environment(threads=arguments.threads, runs=arguments.runs)
     workloads = output_of(arguments, "workload", "--list").split()
     machines = [machine["name"] for machine in json.loads(output_of(arguments, "machines", "--json"))["machines"]]
     for given, known in ((arguments.workload, workloads), (arguments.machine, machines)):

@@ -45,7 +45,8 @@ void append_accesses(const TileGraph& graph, const Command& command, std::vector
 
 void append_shared_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses) {
   for_each_view(graph, command, [&](const View& view, bool write) {
-    if (!graph.allocation(view.allocation).home.valid())
+    const Allocation& allocation = graph.allocation(view.allocation);
+    if (!allocation.home.valid() && allocation.role != Role::parameter)
       accesses.push_back({interval_of(graph, view), graph.tile(command), write});
   });
 }

@@ -20,7 +20,7 @@ struct TileAccess {
 };
 // Of one command, appended.
 void append_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses);
-// The same without what lies in a tile's memory, which no other tile's command touches.
+// The same without what cannot be in conflict: a tile's own memory, which no other tile's command touches, and parameters, which none writes.
 void append_shared_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses);
 
 // Whether a tile touches in `later` what another tile touches in `earlier`, one of them writing.

@@ -130,9 +130,11 @@ void TileGraphBuilder::end_superstep() {
   const auto tile = [this](const Command& command) { return graph_.tile(command); };
   if (!std::ranges::is_sorted(superstep_, {}, tile)) {
     std::vector<std::pair<TileId, uint32_t>> order;
+    order.reserve(superstep_.size());
     for (uint32_t i = 0; i < superstep_.size(); ++i) order.emplace_back(tile(superstep_[i]), i);
     std::ranges::sort(order);
     std::vector<Command> sorted;
+    sorted.reserve(order.size());
     for (const auto& [_, i] : order) sorted.push_back(superstep_[i]);
     superstep_ = std::move(sorted);
   }

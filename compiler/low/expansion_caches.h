@@ -54,7 +54,6 @@ struct CopyPiece {
 };
 struct CopyPlan {
   std::vector<CopyPiece> pieces;  // by source, in order
-  int64_t elements = 0;           // that the pieces write
 };
 
 struct ExpansionCaches {

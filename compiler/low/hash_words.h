@@ -1,6 +1,7 @@
 // Hashes of a few 64-bit words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -15,8 +16,20 @@ class WordHash {
     state_ = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
     return *this;
   }
+  // Of many words every fourth one is mixed with those before it: a multiplication then need not wait for the last.
   WordHash& add(std::span<const uint64_t> words) {
-    for (const uint64_t word : words) add(word);
+    size_t i = 0;
+    if (words.size() >= 16) {
+      WordHash second, third, fourth;
+      for (; i + 4 <= words.size(); i += 4) {
+        add(words[i]);
+        second.add(words[i + 1]);
+        third.add(words[i + 2]);
+        fourth.add(words[i + 3]);
+      }
+      add(second.state_).add(third.state_).add(fourth.state_);
+    }
+    for (; i < words.size(); ++i) add(words[i]);
     return *this;
   }
   uint64_t result() const { return state_ ^ (state_ >> 29); }

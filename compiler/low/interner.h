@@ -7,6 +7,7 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "compiler/low/tile_graph.h"
 
@@ -63,7 +64,7 @@ class Interner {
     size_t chunk, index;
   };
   static Place place(uint32_t id) {
-    const auto chunk = static_cast<size_t>(std::bit_width(id / first_chunk + 1) - 1);
+    const auto chunk = static_cast<size_t>(std::bit_width((id / first_chunk + 1) >> 1));  // of 1 or more, less 1
     return {chunk, id - ((size_t{first_chunk} << chunk) - first_chunk)};
   }
   const T& at(uint32_t id) const {

@@ -15,7 +15,10 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
 // Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is
 // dead afterwards or whose destination can be an alias are gone, allocations that nothing reads are dropped, and neighbouring
 // supersteps without a dependency between tiles are one. Same results, element by element.
-Result<TileGraph> simplify(TileGraph graph);
+struct SimplifyOptions {
+  bool join_supersteps = true;  // what lives in different supersteps may share memory; what lives in one may not
+};
+Result<TileGraph> simplify(TileGraph graph, const SimplifyOptions& options = {});
 
 // How much of everything there is. Numbers too large for 64 bits are the largest.
 struct Activity {

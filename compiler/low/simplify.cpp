@@ -25,7 +25,7 @@ struct Rebinding {
 
 class Simplifier {
  public:
-  explicit Simplifier(TileGraph graph) : graph_(std::move(graph)) {}
+  Simplifier(TileGraph graph, const SimplifyOptions& options) : graph_(std::move(graph)), options_(options) {}
 
   Result<TileGraph> run() && {
     fixed_.assign(graph_.allocations().size(), false);
@@ -163,7 +163,8 @@ class Simplifier {
         commands.push_back(command);
         append_shared_accesses(graph_, command, accesses);
       }
-      if (open && superstep.exchanges.count == 0 && !conflict_between_tiles(accesses_before, accesses)) {
+      if (open && options_.join_supersteps && superstep.exchanges.count == 0 &&
+          !conflict_between_tiles(accesses_before, accesses)) {
         std::vector<Command>& before = steps.back().commands;
         before.insert(before.end(), commands.begin(), commands.end());
         accesses_before.insert(accesses_before.end(), accesses.begin(), accesses.end());
@@ -194,6 +195,7 @@ class Simplifier {
   }
 
   TileGraph graph_;
+  const SimplifyOptions options_;
   bool changed_ = false;
   std::vector<std::vector<Use>> uses_;  // by owning allocation; empty when no input or output may move
   std::vector<bool> fixed_;             // by owning allocation: takes part in an exchange
@@ -204,6 +206,8 @@ class Simplifier {
 
 }  // namespace
 
-Result<TileGraph> simplify(TileGraph graph) { return Simplifier(std::move(graph)).run(); }
+Result<TileGraph> simplify(TileGraph graph, const SimplifyOptions& options) {
+  return Simplifier(std::move(graph), options).run();
+}
 
 }  // namespace low

@@ -48,8 +48,28 @@ std::vector<uint64_t> joint_periods(const TileGraph& graph, const ViewUse& a, co
   return periods;
 }
 
+// Numbers for the ways in which views move from iteration to iteration: what same_terms tells apart.
+class Shifts {
+ public:
+  explicit Shifts(const TileGraph& graph) : graph_(graph) {}
+  uint32_t number(const ViewUse& use) {
+    const auto found = std::ranges::find_if(known_, [&](const ViewUse& other) {
+      return (other.view.terms == use.view.terms && element_bytes(graph_, other) == element_bytes(graph_, use)) ||
+             same_terms(graph_, other, use);
+    });
+    const auto index = static_cast<uint32_t>(found - known_.begin());
+    if (found == known_.end()) known_.push_back(use);
+    return index;
+  }
+
+ private:
+  const TileGraph& graph_;
+  std::vector<ViewUse> known_;  // one of each; few
+};
+
 struct Use {
   ViewUse use;
+  uint32_t shift = 0;         // of Shifts
   ByteBox box;                // of iteration 0
   int64_t low = 0, high = 0;  // bytes over all iterations, `high` past the last
 };
@@ -65,14 +85,13 @@ class StorageRaces {
               [](const Use& a, const Use& b) { return a.low != b.low ? a.low < b.low : a.use.tile < b.use.tile; });
     // A block that one tile reads in each of its runs counts once.
     uses_.erase(std::unique(uses_.begin(), uses_.end(),
-                            [this](const Use& a, const Use& b) {
+                            [](const Use& a, const Use& b) {
                               return a.use.tile == b.use.tile && a.use.write == b.use.write && a.low == b.low &&
-                                     a.high == b.high && a.box.begin == b.box.begin && a.box.same_shape(b.box) &&
-                                     same_terms(graph_, a.use, b.use);
+                                     a.high == b.high && a.shift == b.shift && a.box.begin == b.box.begin &&
+                                     a.box.same_shape(b.box);
                             }),
                 uses_.end());
-    const bool one_shift =
-        std::ranges::all_of(uses_, [this](const Use& use) { return same_terms(graph_, use.use, uses_[0].use); });
+    const bool one_shift = std::ranges::all_of(uses_, [this](const Use& use) { return use.shift == uses_[0].shift; });
     // Comparing all pairs, or sorting all contiguous runs of bytes: both are exact, and which is cheaper depends on the shapes.
     double segments = 0;
     for (const Use& use : uses_) segments += static_cast<double>(segment_count(use.box));
@@ -104,8 +123,7 @@ class StorageRaces {
       for (size_t j = i + 1; j < uses_.size() && uses_[j].low < a.high; ++j) {
         const Use& b = uses_[j];
         if (a.use.tile == b.use.tile || !(a.use.write || b.use.write)) continue;
-        const bool meet =
-            same_terms(graph_, a.use, b.use) ? overlap(a.box, b.box) : uses_overlap(graph_, a.use, b.use, counts_);
+        const bool meet = a.shift == b.shift ? overlap(a.box, b.box) : uses_overlap(graph_, a.use, b.use, counts_);
         if (meet) return race(a, b);
       }
     }
@@ -282,6 +300,7 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
     }
   }
   if (!suspects) return {};
+  Shifts shifts(graph);
   std::vector<std::pair<AllocationId, std::vector<Use>>> storages;
   Table<AllocationId, uint32_t> position(roots.size(), UINT32_MAX);
   bool in_range = true;
@@ -300,7 +319,7 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
       storages.emplace_back(root, std::vector<Use>());
     }
     storages[position[root]].second.push_back(
-        {use, box_of(graph, use), elements.low * bytes, (elements.high + 1) * bytes});
+        {use, shifts.number(use), box_of(graph, use), elements.low * bytes, (elements.high + 1) * bytes});
   });
   if (!in_range) return fail(ErrorKind::internal, "a view is out of range");
   for (auto& [root, uses] : storages) LOW_TRY_VOID(StorageRaces(graph, counts, uses).check());

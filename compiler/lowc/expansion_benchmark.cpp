@@ -14,22 +14,36 @@
 namespace low::lowc {
 namespace {
 
+struct BothCaches {
+  CacheStatistics copy_descriptors, copy_plans;
+};
 struct FinalistResult {
   std::vector<double> milliseconds;  // by run
   CostReport cost;
   uint64_t allocations = 0;
+  BothCaches caches;  // what it adds to those of the finalists before it; the first one finds them empty
 };
 struct Mode {
   std::string_view name;
   bool cached = true;
-  std::vector<FinalistResult> finalists;
-  CacheStatistics copy_descriptors, copy_plans;  // of one attempt
+  std::vector<FinalistResult> finalists{};
+  BothCaches caches{};  // of one attempt
 };
+
+BothCaches statistics(const ExpansionCaches& caches) {
+  return {.copy_descriptors = caches.copy_descriptors.statistics(), .copy_plans = caches.copy_plans.statistics()};
+}
+CacheStatistics added(const CacheStatistics& before, const CacheStatistics& after) {
+  return {.entries = after.entries - before.entries,
+          .hits = after.hits - before.hits,
+          .misses = after.misses - before.misses};
+}
 
 // One selection attempt. The first one only warms the process up.
 Result<void> attempt(const Graph& graph, const Machine& machine, const SearchResult& found, bool warms_up, Mode& mode) {
   ExpansionCaches caches({.enabled = mode.cached});
   mode.finalists.resize(found.finalists.size());
+  mode.caches = {};
   for (size_t i = 0; i < found.finalists.size(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     LOW_TRY(const TileGraph expanded, expand_finalist(graph, found.finalists[i].plan, machine, caches));
@@ -39,9 +53,11 @@ Result<void> attempt(const Graph& graph, const Machine& machine, const SearchRes
     if (!warms_up) finalist.milliseconds.push_back(time.count());
     finalist.cost = std::move(report);
     finalist.allocations = expanded.allocations().size();
+    const BothCaches after = statistics(caches);
+    finalist.caches = {.copy_descriptors = added(mode.caches.copy_descriptors, after.copy_descriptors),
+                       .copy_plans = added(mode.caches.copy_plans, after.copy_plans)};
+    mode.caches = after;
   }
-  mode.copy_descriptors = caches.copy_descriptors.statistics();
-  mode.copy_plans = caches.copy_plans.statistics();
   return {};
 }
 
@@ -64,6 +80,13 @@ std::string processor() {
   return "unknown";
 }
 
+void write_caches(const BothCaches& caches, JsonWriter& json) {
+  json.key("caches").begin_object();
+  write_cache("copy_descriptors", caches.copy_descriptors, json);
+  write_cache("copy_plans", caches.copy_plans, json);
+  json.end_object();
+}
+
 void write_mode(const Mode& mode, JsonWriter& json) {
   json.begin_object().member("mode", mode.name).key("finalists").begin_array();
   for (const FinalistResult& finalist : mode.finalists) {
@@ -73,12 +96,13 @@ void write_mode(const Mode& mode, JsonWriter& json) {
     json.end_array().member("median_milliseconds", median(finalist.milliseconds));
     json.member("shards", finalist.allocations).member("runs", activity.runs).member("copies", activity.copies);
     json.member("transfers", activity.exchanges).member("recipients", activity.recipients);
-    json.member("supersteps", activity.supersteps).member("cycles", finalist.cost.total.cycles).end_object();
+    json.member("supersteps", activity.supersteps).member("cycles", finalist.cost.total.cycles);
+    write_caches(finalist.caches, json);
+    json.end_object();
   }
-  json.end_array().key("caches").begin_object();
-  write_cache("copy_descriptors", mode.copy_descriptors, json);
-  write_cache("copy_plans", mode.copy_plans, json);
-  json.end_object().end_object();
+  json.end_array();
+  write_caches(mode.caches, json);
+  json.end_object();
 }
 
 std::string describe(const Mode& mode) {
@@ -95,7 +119,8 @@ std::string describe(const Mode& mode) {
   const auto cache = [](std::string_view name, const CacheStatistics& of) {
     return fmt::format("  {}: {} entries, {} hits, {} misses\n", name, of.entries, of.hits, of.misses);
   };
-  if (mode.cached) text += cache("copy descriptors", mode.copy_descriptors) + cache("copy plans", mode.copy_plans);
+  if (mode.cached)
+    text += cache("copy descriptors", mode.caches.copy_descriptors) + cache("copy plans", mode.caches.copy_plans);
   return text;
 }
 

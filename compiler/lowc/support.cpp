@@ -34,7 +34,7 @@ Result<void> check_package_options(const ModelOptions& options) {
       {"--dim", !options.dimensions.empty()}, {"--shape", !options.shapes.empty()},
       {"--target", !options.targets.empty()}, {"--machine", !options.machine.empty()},
       {"--tiles", options.tiles.has_value()}, {"--plan", !options.plan_files.empty()},
-      {"--clang", !options.clang.empty()},
+      {"--clang", !options.clang.empty()},    {"--attention", !options.attention.empty()},
   };
   for (const auto& [option, is_given] : given)
     if (is_given)

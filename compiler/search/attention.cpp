@@ -1,6 +1,7 @@
 #include "compiler/search/attention.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -17,6 +18,19 @@ uint64_t product(const AttentionPlan& plan) { return uint64_t{plan.grid_batch} *
 
 int64_t part_rows(const AttentionExtents& extents, const AttentionPlan& plan) {
   return std::max<int64_t>(ceil_div(extents.m, plan.grid_m), 1);
+}
+
+// Bytes of so many rows of scores. Both extents may be as large as a tensor's; their product may be of any size.
+int64_t score_bytes_of(int64_t rows, int64_t keys, int64_t element_bytes) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max() / 8;  // so that sums of a few fit
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(rows, keys, &bytes) || __builtin_mul_overflow(bytes, element_bytes, &bytes)) return most;
+  return std::min(bytes, most);
+}
+
+// Materialized scores are kept as a tensor.
+bool scores_fit(const AttentionExtents& extents, int64_t rows) {
+  return score_bytes_of(rows, extents.n, extents.score_bytes) <= max_tensor_bytes;
 }
 
 // Rows of a block: all of a part, or so few that a block of scores stays small.
@@ -113,6 +127,7 @@ std::vector<AttentionPlan> attention_space(const Machine& machine, const Attenti
     for (const auto algorithm : {AttentionAlgorithm::flash, AttentionAlgorithm::materialized}) {
       if (!can_compute(extents, algorithm) || (only && *only != algorithm)) continue;
       for (const int64_t rows : row_blocks(machine, part_rows(extents, grid), algorithm)) {
+        if (algorithm == AttentionAlgorithm::materialized && !scores_fit(extents, rows)) continue;
         for (const int64_t keys : key_blocks(machine, extents.n, algorithm)) {
           if (static_cast<int64_t>(result.size()) >= limit) return result;
           AttentionPlan plan = grid;
@@ -146,6 +161,9 @@ std::optional<std::string> attention_violation(const Machine& machine, const Att
   const int64_t rows = part_rows(extents, plan);
   if (plan.block_m < 1 || plan.block_m > rows || (!machine.global_memory && plan.block_m != rows))
     return fmt::format("a block of {} rows of a part of {}", plan.block_m, rows);
+  if (plan.algorithm == AttentionAlgorithm::materialized && !scores_fit(extents, plan.block_m))
+    return fmt::format("materialized scores of {} x {}; a tensor has at most {} bytes", plan.block_m, extents.n,
+                       max_tensor_bytes);
   if (plan.block_n < 1 || plan.block_n > std::max<int64_t>(extents.n, 1))
     return fmt::format("panels of {} keys of {}", plan.block_n, extents.n);
   const bool panels = !machine.global_memory && plan.algorithm == AttentionAlgorithm::flash;
@@ -202,7 +220,7 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
     run.score_nodes = work.score_nodes;
     run.expression_nodes = work.expression_nodes;
     run.read_bytes = rows * shape.d * q_bytes + keys * (shape.d * k_bytes + shape.dv * v_bytes) +
-                     rows * keys * work.mask_bytes + rows * shape.dv * work.extra_bytes;
+                     score_bytes_of(rows, keys, work.mask_bytes) + rows * shape.dv * work.extra_bytes;
     run.written_bytes = written;
     run.strided = work.strided;
     return {run};
@@ -218,8 +236,8 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
   scores.a = work.q;
   scores.b = work.k;
   scores.expression_nodes = work.score_nodes / 4;
-  scores.read_bytes = rows * shape.d * q_bytes + keys * shape.d * k_bytes + rows * keys * work.mask_bytes;
-  scores.written_bytes = rows * keys * score_bytes;
+  scores.read_bytes = rows * shape.d * q_bytes + keys * shape.d * k_bytes + score_bytes_of(rows, keys, work.mask_bytes);
+  scores.written_bytes = score_bytes_of(rows, keys, score_bytes);
   scores.strided = work.strided;
   KernelWork softmax;
   softmax.kind = KernelWork::Kind::pointwise;
@@ -227,14 +245,15 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
   softmax.n = keys;
   softmax.block_n = machine.vector_lanes;
   softmax.expression_nodes = rowwise_work(Rowwise::Kind::softmax) + 1;
-  softmax.read_bytes = softmax.written_bytes = rows * keys * score_bytes;
+  softmax.read_bytes = softmax.written_bytes = score_bytes_of(rows, keys, score_bytes);
   KernelWork sums = scores;
   sums.n = shape.dv;
   sums.k = keys;
   sums.a = DType::f32;
   sums.b = work.v;
   sums.expression_nodes = work.expression_nodes;
-  sums.read_bytes = rows * keys * score_bytes + keys * shape.dv * v_bytes + rows * shape.dv * work.extra_bytes;
+  sums.read_bytes =
+      score_bytes_of(rows, keys, score_bytes) + keys * shape.dv * v_bytes + rows * shape.dv * work.extra_bytes;
   sums.written_bytes = written;
   return {scores, softmax, sums};
 }
@@ -277,7 +296,7 @@ CostSum attention_cost(const Machine& machine, const AttentionWork& work, const 
 uint64_t attention_scratch_bytes(const Machine& machine, const AttentionExtents& extents, const AttentionPlan& plan) {
   if (plan.algorithm == AttentionAlgorithm::flash) return 0;
   const uint64_t tiles = std::min<uint64_t>(product(plan), machine.tiles);
-  return tiles * static_cast<uint64_t>(plan.block_m) * static_cast<uint64_t>(extents.n * extents.score_bytes);
+  return tiles * static_cast<uint64_t>(score_bytes_of(plan.block_m, extents.n, extents.score_bytes));
 }
 
 }  // namespace low

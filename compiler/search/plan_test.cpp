@@ -32,7 +32,7 @@ class RandomPlans {
   RegionPlan region(int depth) {
     RegionPlan region;
     for (uint32_t i = random_() % 5; i > 0; --i) {
-      switch (random_() % 6) {
+      switch (random_() % 7) {
         case 0:
           region.ops.emplace_back(NoPlan{});
           break;
@@ -48,6 +48,11 @@ class RandomPlans {
           break;
         case 4:
           region.ops.emplace_back(MovementPlan{true, split()});
+          break;
+        case 5:
+          region.ops.emplace_back(
+              AttentionPlan{random_() % 2 == 0 ? AttentionAlgorithm::flash : AttentionAlgorithm::materialized, number(),
+                            number(), number(), big(), big()});
           break;
         default:
           if (depth > 0) region.ops.emplace_back(RepeatPlan{{this->region(depth - 1)}});

@@ -71,7 +71,8 @@ Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
 struct SearchOptions {
   std::optional<AttentionAlgorithm> attention = std::nullopt;  // the only algorithm to plan with
   int finalists = 4;
-  int beam = 16;  // states kept after each operation
+  // States kept after each operation; without global memory up to four times as many while several values wait to be read together.
+  int beam = 16;
   int64_t candidates_per_op =
       4096;  // evaluated at most, in enumeration order; a budget counts candidates, never seconds
 };

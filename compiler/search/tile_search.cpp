@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/search/attention.h"
 #include "compiler/search/tile_choices.h"
 #include "compiler/search/tile_space.h"
 
@@ -171,9 +172,9 @@ class TileRegionSearch {
         value = graph_.operands(graph_.op(graph_.value(value).producer))[0];
       }
       const Op& producer = graph_.op(graph_.value(value).producer);
-      const bool computes =
-          std::holds_alternative<Matmul>(producer.attributes) || std::holds_alternative<Attention>(producer.attributes) ||
-          is_split(producer) || is_movement(producer);
+      const bool computes = std::holds_alternative<Matmul>(producer.attributes) ||
+                            std::holds_alternative<Attention>(producer.attributes) || is_split(producer) ||
+                            is_movement(producer);
       if (!computes || writes_[value] != UINT32_MAX) continue;
       writes_[value] = output;
       written_[output] = true;
@@ -216,6 +217,9 @@ class TileRegionSearch {
     } else {
       entry.choices = tile_op_choices(context_, graph_, op, entry.layouts, required);
       if (entry.choices.empty()) {
+        if (std::holds_alternative<Attention>(op.attributes))
+          return fail(ErrorKind::unsupported,
+                      fmt::format("search: {}: {}", describe(graph_, i), attention_obstacle(graph_, op)));
         return fail(
             is_tile_operation(graph_, op) ? ErrorKind::unsupported : ErrorKind::internal,
             fmt::format("search: {}: there is no way to plan this operation for machine {}, which has no global "
@@ -418,6 +422,14 @@ class TileRegionSearch {
     return result;
   }
 
+  // Values that wait for one reader, such as the queries, keys and values of attention, are as good as how they lie beside each other: each
+  // of them multiplies the ways to go on. From the third on, each widens the beam, up to four times.
+  size_t beam_width(std::span<const State> states) const {
+    const auto waiting =
+        std::ranges::count_if(states[0].live, [](const Live& live) { return live.root == live.value; });
+    return static_cast<size_t>(context_.options.beam) * static_cast<size_t>(std::clamp<int64_t>(waiting - 1, 1, 4));
+  }
+
   std::vector<State> prune(std::vector<State> states) const {
     std::vector<size_t> order(states.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -433,7 +445,7 @@ class TileRegionSearch {
       if (std::ranges::count_if(kept, dominates) < context_.options.finalists) kept.push_back(i);
     }
     // The fastest, but one place is for what needs least memory: a later operation may have no room otherwise.
-    const auto beam = static_cast<size_t>(context_.options.beam);
+    const size_t beam = beam_width(states);
     if (kept.size() > beam) {
       const auto least = *std::ranges::min_element(
           kept, {}, [&](size_t i) { return std::pair(states[i].need(), states[i].cost.cycles); });

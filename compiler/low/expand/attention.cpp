@@ -25,6 +25,7 @@ Result<void> Expander::expand_attention(RegionState& region, const Op& op, const
   const AttentionRuns runs(graph, op, machine_);
   const AttentionExtents& extents = runs.extents();
   const bool causal = extents.causal, flash = plan.algorithm == AttentionAlgorithm::flash;
+  LOW_TRY_VOID(runs.check_size());
 
   const Placed result = result_place(region, value);
   region.places[value] = result;
@@ -51,6 +52,7 @@ Result<void> Expander::expand_attention(RegionState& region, const Op& op, const
     for (const Placed& place : places) strides.push_back(place.layout.strides);
     const AttentionRuns::Form form = runs.form(stage, rows, extents.n, strides);
     std::vector<View> views;
+    views.reserve(places.size());
     for (size_t i = 0; i < places.size(); ++i)
       views.push_back(view(places[i], places[i].layout.offset, form.extents[i], form.strides[i]));
     builder_.run(builder_.contract(form.contract), tile, views);

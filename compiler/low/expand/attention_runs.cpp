@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "compiler/graph/shapes.h"
 #include "compiler/low/expand/placed.h"
 
@@ -38,6 +40,14 @@ int64_t AttentionRuns::mask_row(int64_t batch, int64_t head, int64_t row) const 
   const int64_t b = mask_[0] == 1 ? 0 : index / attributes_.mask_heads;
   const int64_t h = mask_[1] == 1 ? 0 : index % attributes_.mask_heads;
   return (b * mask_[1] + h) * mask_[2] + (mask_[2] == 1 ? 0 : row);
+}
+
+Result<void> AttentionRuns::check_size() const {
+  // Extents of tensors: their sum fits.
+  if (!extents_.causal || extents_.m + extents_.n < max_causal_mask_elements) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("expand: causal attention of {} rows and {} keys; together at most {} are supported",
+                          extents_.m, extents_.n, max_causal_mask_elements - 1));
 }
 
 int32_t AttentionRuns::diagonal(int64_t row, int64_t key) const {

@@ -43,6 +43,8 @@ class AttentionRuns {
   // `strides` are those of the matrices; a product's b is turned to lie as its kernel reads it.
   Form form(const AttentionStage& stage, int64_t rows, int64_t keys, std::span<const Strides> strides) const;
 
+  // ErrorKind::unsupported where the constants that say where the diagonal stands, a number for each row and key, would be too large.
+  Result<void> check_size() const;
   // The value of the operand `diagonal` for a block that begins at this row and key.
   int32_t diagonal(int64_t row, int64_t key) const;
   // Whether any of these keys takes part in any of these rows, as far as the diagonal says.

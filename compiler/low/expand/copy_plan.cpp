@@ -29,7 +29,6 @@ CopyPlan plan_copy(const CopyDestination& destination, std::span<const CopySourc
   plan.pieces.reserve(sources.size());
   for (const CopySource& source : sources) {
     const Rect& piece = source.piece;
-    plan.elements += piece.rows * piece.columns;
     plan.pieces.push_back(
         {.destination_offset = piece.row * destination.row_stride + piece.column * destination.column_stride,
          .source = geometries(piece.rows, piece.columns, source.row_stride, source.column_stride),
@@ -76,6 +75,20 @@ RelativeCopy plan_relative_copy(const CopyDescriptorKey& key, Interners& interne
 RelativeCopy relative_copy(const CopyDescriptorKey& key, ExpansionCaches& caches) {
   if (!caches.copy_descriptors.enabled()) return plan_relative_copy(key, *caches.interners);
   return *caches.copy_descriptors.get(key, [&] { return plan_relative_copy(key, *caches.interners); });
+}
+
+void add_copy(TileGraphBuilder& builder, ExpansionCaches& caches, const View& source, const View& destination,
+              TileId tile) {
+  const RelativeCopy copy = relative_copy({.source_type = builder.type_id_of(source.allocation),
+                                           .destination_type = builder.type_id_of(destination.allocation),
+                                           .source = source.geometry,
+                                           .destination = destination.geometry,
+                                           .same_buffer = source.allocation == destination.allocation},
+                                          caches);
+  View from = source, to = destination;
+  from.geometry = copy.source;
+  to.geometry = copy.destination;
+  builder.copy(copy.descriptor, from, to, tile);
 }
 
 }  // namespace low

@@ -59,5 +59,8 @@ bool copy_plan_words(const CopyDestination& destination, std::span<const CopySou
 // How the box `key.source` gets into `key.destination`. Its loops are collapsed; the innermost contiguous run is the chunk.
 RelativeCopy plan_relative_copy(const CopyDescriptorKey& key, Interners& interners);
 RelativeCopy relative_copy(const CopyDescriptorKey& key, ExpansionCaches& caches);
+// A local copy of a box to one of equal extents.
+void add_copy(TileGraphBuilder& builder, ExpansionCaches& caches, const View& source, const View& destination,
+              TileId tile);
 
 }  // namespace low

@@ -294,16 +294,7 @@ Result<void> Expander::expand_movement(RegionState& region, const Op& op, const 
 }
 
 void Expander::copy(const View& source, const View& destination, TileId tile) {
-  const RelativeCopy copy = relative_copy({.source_type = builder_.type_id_of(source.allocation),
-                                           .destination_type = builder_.type_id_of(destination.allocation),
-                                           .source = source.geometry,
-                                           .destination = destination.geometry,
-                                           .same_buffer = source.allocation == destination.allocation},
-                                          caches_);
-  View from = source, to = destination;
-  from.geometry = copy.source;
-  to.geometry = copy.destination;
-  builder_.copy(copy.descriptor, from, to, tile);
+  add_copy(builder_, caches_, source, destination, tile);
 }
 
 void Expander::copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split) {

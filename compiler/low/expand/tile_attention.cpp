@@ -23,6 +23,7 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
   const AttentionRuns runs(graph, op, machine_);
   const AttentionExtents& extents = runs.extents();
   const bool causal = extents.causal, flash = plan.algorithm == AttentionAlgorithm::flash;
+  LOW_TRY_VOID(runs.check_size());
   const TileValueRef q_value = region.values[operands[0]], k_value = region.values[operands[1]],
                      v_value = region.values[operands[2]];
 
@@ -78,6 +79,7 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
     run(forms, {static_cast<int64_t>(stage.kind), rows, keys, stage.continues ? 1 : 0, stage.partial ? 1 : 0}, places,
         tile, [&] {
           std::vector<Strides> strides;
+          strides.reserve(places.size());
           for (const Placed& place : places) strides.push_back(place.layout.strides);
           const AttentionRuns::Form made = runs.form(stage, rows, keys, strides);
           RunForm form;

@@ -1,6 +1,7 @@
 #include "compiler/low/expand/tile_expander.h"
 
 #include "compiler/low/expand/groups.h"
+#include "compiler/search/space.h"
 #include "compiler/search/tile_space.h"
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 
 namespace low {
 namespace {
+
+// Of one expansion: runs, and slices of Repeats. It would take minutes and gigabytes.
+constexpr int max_work = 1 << 24;
 
 bool is_reshape_view(const Graph& graph, const RegionPlan& plan, ValueId value) {
   const OpId producer = graph.value(value).producer;
@@ -136,7 +140,10 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
     region.values[graph.result(op)] = region.inputs[index];
     return {};
   }
-  if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
+  if (std::holds_alternative<Repeat>(op.attributes)) {
+    LOW_TRY_VOID(count_work(region, op, plan));
+    return expand_repeat(region, id, std::get<RepeatPlan>(plan));
+  }
 
   const ValueId result = graph.result(op);
   const Type& type = graph.type(result);
@@ -149,6 +156,7 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
                                                      .steps = {}});
   kept_.push_back(value);
   region.values[result] = value;
+  LOW_TRY_VOID(count_work(region, op, plan));
   if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
     value->constant = constant->tensor;
     return {};
@@ -181,6 +189,45 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
   return expand_movement(region, op, std::get<MovementPlan>(plan));
 }
 
+Result<void> TileExpander::count_work(const RegionState& region, const Op& op, const OpPlan& plan) {
+  const auto pieces = [](int64_t extent, uint32_t grid, int64_t piece) {
+    const int64_t part = part_range(extent, grid, 0).size();
+    return std::max(static_cast<double>(part) / static_cast<double>(piece), 1.0);
+  };
+  double added = 1;
+  if (const auto* matmul = std::get_if<MatmulPlan>(&plan)) {
+    const MatmulShape shape = matmul_shape(region.graph, op);
+    added = static_cast<double>(shape.batch) * matmul->grid_m * matmul->grid_n * matmul->grid_k *
+            pieces(shape.k, matmul->grid_k, matmul->block_k);
+  } else if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
+    const AttentionExtents extents = attention_extents(region.graph, op);
+    added = static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) * attention->grid_m *
+            pieces(extents.n, 1, attention->block_n);
+  } else if (const auto* split = std::get_if<SplitPlan>(&plan)) {
+    added = split->parts;
+  } else if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
+    // Iterated and collected values, by iteration and part; constants are not cut.
+    const Graph& body = *repeat->body;
+    const auto slices = [&](ValueId of_body) {
+      return static_cast<double>(std::min<int64_t>(body.type(of_body).shape.elements(), machine_.tiles)) *
+             static_cast<double>(repeat->count);
+    };
+    const std::span<const ValueId> operands = region.graph.operands(op);
+    for (size_t i = repeat->carried + repeat->invariant; i < operands.size(); ++i) {
+      const TileValue& all = *region.values[operands[i]];
+      if (!all.constant || !all.shards.empty()) added += slices(body.result(body.op(body.inputs()[i])));
+    }
+    for (size_t i = repeat->carried; i < body.outputs().size(); ++i)
+      added += slices(body.operands(body.op(body.outputs()[i]))[0]);
+  }
+  work_ += added;
+  if (work_ <= max_work) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("expand: with {} \"{}\", the model needs {:.0f} kernel runs and slices on {}, at most {} are "
+                          "supported",
+                          kind_name(op.attributes), op.name, work_, machine_.name, max_work));
+}
+
 void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const ValueId result = graph.result(op);
@@ -192,6 +239,7 @@ void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
     KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
     contract.math = contract.accumulate = contract.expr.result_type();
     std::vector<Strides> strides;
+    strides.reserve(places.size());
     for (const Placed& place : places) strides.push_back(place.layout.strides);
     const CollapsedBox box = collapse({rect.rows, rect.columns}, strides);
     contract.extents = box.extents;

@@ -40,6 +40,8 @@ class TileExpander {
   Result<void> expand_region(RegionState& region);
   void choose_destinations(RegionState& region);
   Result<void> expand_op(RegionState& region, OpId id);
+  // Adds what the operation will take to `work_`, and fails where that is more than any real model needs.
+  Result<void> count_work(const RegionState& region, const Op& op, const OpPlan& plan);
   Result<void> expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op);
   void expand_rows(RegionState& region, const Op& op);
@@ -65,7 +67,7 @@ class TileExpander {
                         TileId tile);
   // Fills `destination`, over [rect.rows, rect.columns], from the shards that `source_shards_` lists.
   void assemble(TileValue& value, const Rect& rect, TileId tile, const Placed& destination);
-  void emit(const CopyPlan& plan, TileValue& value, TileId tile, const Placed& destination);
+  void emit(std::span<const CopyPiece> pieces, TileValue& value, TileId tile, const Placed& destination);
   void transfer(const View& source, TileId source_tile, const View& destination, TileId tile);
   uint32_t exchange_of(const View& source);
 
@@ -116,6 +118,7 @@ class TileExpander {
   };
   struct ConstantKey {
     const Tensor* constant;
+    size_t steps;  // how many of its leading axes Repeats step through: each makes another matrix of it
     Rect rect;
     TileId tile;  // none: of the constant itself
     bool operator==(const ConstantKey&) const = default;
@@ -142,6 +145,8 @@ class TileExpander {
   const Plan& plan_;
   const Machine& machine_;
   ExpansionCaches& caches_;
+  double work_ =
+      0;  // runs, and slices of Repeats; a double, since a model's or a plan file's numbers multiply to any size
   TileGraphBuilder builder_;
   MatrixGeometries geometries_;
   // Of the current superstep.

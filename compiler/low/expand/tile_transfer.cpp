@@ -22,7 +22,8 @@ size_t TileExpander::KeyHash::operator()(const SourceKey& key) const {
 }
 size_t TileExpander::KeyHash::operator()(const ConstantKey& key) const {
   WordHash hash;
-  hash.add(reinterpret_cast<uintptr_t>(key.constant)).add(key.tile.index);
+  hash.add(reinterpret_cast<uintptr_t>(key.constant))
+      .add(packed_words(static_cast<uint32_t>(key.steps), key.tile.index));
   for (const int64_t word : {key.rect.row, key.rect.column, key.rect.rows, key.rect.columns})
     hash.add(static_cast<uint64_t>(word));
   return hash.result();
@@ -114,11 +115,12 @@ TileExpander::Places TileExpander::new_places(DType dtype, const std::vector<Par
 
 // A parameter of the tile that holds the rectangle, for all steps of the enclosing Repeats.
 Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, TileId tile) {
-  auto [place, missing] = constant_places_.try_emplace({value.constant.get(), rect, tile});
+  auto [place, missing] = constant_places_.try_emplace({value.constant.get(), value.steps.size(), rect, tile});
   if (missing) {
     int64_t steps = 1;
     for (const ConstantStep& step : value.steps) steps *= step.count;
-    const auto [slice, inserted] = constant_slices_.try_emplace({value.constant.get(), rect, TileId()});
+    const auto [slice, inserted] =
+        constant_slices_.try_emplace({value.constant.get(), value.steps.size(), rect, TileId()});
     if (inserted)
       slice->second = builder_.constant({.source = value.constant,
                                          .shape = {steps * rect.rows, rect.columns},
@@ -148,9 +150,13 @@ void TileExpander::shard_constant(TileValue& value, const std::vector<Part>& par
 }
 
 uint32_t TileExpander::exchange_of(const View& source) {
-  const auto [position, inserted] = exchange_of_.try_emplace({source.allocation, source.geometry, source.offset},
-                                                             static_cast<uint32_t>(exchange_sources_.size()));
-  if (inserted) exchange_sources_.push_back(source);
+  const auto next = static_cast<uint32_t>(exchange_sources_.size());
+  const auto [position, inserted] = exchange_of_.try_emplace({source.allocation, source.geometry, source.offset}, next);
+  // Values that step through one constant with different Repeats share its allocations: only their terms differ.
+  if (!inserted &&
+      !std::ranges::equal(builder_.terms_of(exchange_sources_[position->second]), builder_.terms_of(source)))
+    position->second = next;
+  if (position->second == next) exchange_sources_.push_back(source);
   return position->second;
 }
 
@@ -160,22 +166,13 @@ void TileExpander::transfer(const View& source, TileId source_tile, const View& 
     recipients_.push_back({exchange_of(source), destination});
     return;
   }
-  const RelativeCopy copy = relative_copy({.source_type = builder_.type_id_of(source.allocation),
-                                           .destination_type = builder_.type_id_of(destination.allocation),
-                                           .source = source.geometry,
-                                           .destination = destination.geometry,
-                                           .same_buffer = source.allocation == destination.allocation},
-                                          caches_);
-  View from = source, to = destination;
-  from.geometry = copy.source;
-  to.geometry = copy.destination;
-  builder_.copy(copy.descriptor, from, to, tile);
+  add_copy(builder_, caches_, source, destination, tile);
 }
 
-void TileExpander::emit(const CopyPlan& plan, TileValue& value, TileId tile, const Placed& destination) {
+void TileExpander::emit(std::span<const CopyPiece> pieces, TileValue& value, TileId tile, const Placed& destination) {
   const Span32 destination_terms = builder_.terms(destination.terms);
-  for (size_t i = 0; i < plan.pieces.size(); ++i) {
-    const CopyPiece& piece = plan.pieces[i];
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const CopyPiece& piece = pieces[i];
     const Shard& shard = value.shards[source_shards_[i]];
     const View to{.allocation = destination.allocation,
                   .geometry = piece.destination,
@@ -214,10 +211,12 @@ void TileExpander::assemble(TileValue& value, const Rect& rect, TileId tile, con
   }
   sources_.clear();
   source_offsets_.clear();
+  int64_t covered = 0;
   for (const uint32_t i : source_shards_) {
     const Shard& shard = value.shards[i];
     const Layout& layout = shard.place.layout;
     const Rect piece = intersection(shard.rect, rect);
+    covered += piece.rows * piece.columns;
     source_offsets_.push_back(layout.offset + (piece.row - shard.rect.row) * layout.strides[0] +
                               (piece.column - shard.rect.column) * layout.strides[1]);
     sources_.push_back({.type = value.formats[i].type,
@@ -227,6 +226,7 @@ void TileExpander::assemble(TileValue& value, const Rect& rect, TileId tile, con
                         .column_stride = layout.strides[1],
                         .local = shard.tile == tile && tile.valid()});
   }
+  LOW_CHECK(covered == rect.rows * rect.columns);  // shards are disjoint, and together the whole value
   const Layout& layout = destination.layout;
   const CopyDestination to{.type = builder_.type_id_of(destination.allocation),
                            .geometry = geometries_(rect.rows, rect.columns, layout.strides[0], layout.strides[1]),
@@ -234,11 +234,19 @@ void TileExpander::assemble(TileValue& value, const Rect& rect, TileId tile, con
                            .columns = rect.columns,
                            .row_stride = layout.strides[0],
                            .column_stride = layout.strides[1]};
-  if (caches_.copy_plans.enabled() && copy_plan_words(to, sources_, key_words_)) {
+  if (sources_.size() == 1) {
+    // All of it from one shard: there is nothing to plan, and a lookup would cost more.
+    const CopyPiece whole{
+        .destination_offset = 0,
+        .source = geometries_(rect.rows, rect.columns, sources_[0].row_stride, sources_[0].column_stride),
+        .destination = to.geometry,
+        .local = sources_[0].local};
+    emit({&whole, 1}, value, tile, destination);
+  } else if (caches_.copy_plans.enabled() && copy_plan_words(to, sources_, key_words_)) {
     const auto plan = caches_.copy_plans.get({key_words_}, [&] { return plan_copy(to, sources_, geometries_); });
-    emit(*plan, value, tile, destination);
+    emit(plan->pieces, value, tile, destination);
   } else {
-    emit(plan_copy(to, sources_, geometries_), value, tile, destination);
+    emit(plan_copy(to, sources_, geometries_).pieces, value, tile, destination);
   }
 }
 
