@@ -61,6 +61,9 @@ struct PlannedProgram {
 // The graph that is planned, searched, digested and expanded for the machine: run_passes, and without global memory legalize_for_tiles.
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options);
 
+// More are refused: all of them are expanded.
+inline constexpr size_t max_given_plans = 64;
+
 // The plans to expand: given ones, verified, or those that the search finds.
 Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                 ThreadPool& pool);

@@ -40,6 +40,7 @@ CopyPlan plan_copy(const CopyDestination& destination, std::span<const CopySourc
 
 bool copy_plan_words(const CopyDestination& destination, std::span<const CopySource> sources,
                      std::vector<uint64_t>& words) {
+  if (sources.size() > max_cached_sources) return false;
   words.clear();
   words.reserve(1 + 3 * sources.size());
   words.push_back(packed_words(destination.type.index, destination.geometry.index));

@@ -51,8 +51,10 @@ struct CopyDestination {
 CopyPlan plan_copy(const CopyDestination& destination, std::span<const CopySource> sources,
                    MatrixGeometries& geometries);
 
+// Larger plans are rarely wanted twice, and would make entries of any size.
+inline constexpr size_t max_cached_sources = 256;
 // All that plan_copy depends on, as words: the destination's type and geometry, then for each source, in order, its type, its geometry, which part
-// of the rectangle it holds, and whether it is local. False if a number does not fit, as none does that a tile's memory can hold.
+// of the rectangle it holds, and whether it is local. False if there are more sources than max_cached_sources, or if a number does not fit, as none does that a tile's memory can hold.
 bool copy_plan_words(const CopyDestination& destination, std::span<const CopySource> sources,
                      std::vector<uint64_t>& words);
 
