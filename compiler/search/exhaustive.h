@@ -13,7 +13,7 @@
 namespace low {
 
 struct ExhaustiveOptions {
-  int64_t steps = 100'000'000;  // candidates evaluated and partial plans extended, at most
+  int64_t steps = 5'000'000;  // candidates evaluated and partial plans extended, at most
   // Partial plans that cost more are not gone on with: a plan's cost, to see whether there is a better one.
   double bound_cycles = std::numeric_limits<double>::infinity();
 };
