@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <numeric>
 
+#include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
 namespace low {
 namespace {
 
 constexpr uint64_t max_joint_iterations = 4096;
+
+// A number for each enclosing Repeat, outermost first.
+using Iteration = boost::container::small_vector<uint64_t, 4>;
 
 size_t element_bytes(const TileGraph& graph, const ViewUse& use) {
   return byte_size(graph.type(use.view.allocation).dtype);
@@ -32,9 +36,8 @@ bool same_terms(const TileGraph& graph, const ViewUse& a, const ViewUse& b) {
 }
 
 // How often the iteration of each level has to be tried: until the joint value of both uses' terms repeats. 1 for other levels.
-std::vector<uint64_t> joint_periods(const TileGraph& graph, const ViewUse& a, const ViewUse& b,
-                                    std::span<const uint64_t> counts) {
-  std::vector<uint64_t> periods(counts.size(), 1);
+Iteration joint_periods(const TileGraph& graph, const ViewUse& a, const ViewUse& b, std::span<const uint64_t> counts) {
+  Iteration periods(counts.size(), 1);
   for (const View& view : {a.view, b.view}) {
     for (const Term& term : graph.terms(view)) {
       uint64_t& period = periods[term.level];
@@ -46,6 +49,37 @@ std::vector<uint64_t> joint_periods(const TileGraph& graph, const ViewUse& a, co
     }
   }
   return periods;
+}
+
+// Of views that move in different ways; x and y are their boxes in iteration 0.
+bool overlap_in_iterations(const TileGraph& graph, const ViewUse& a, const ByteBox& x, const ViewUse& b,
+                           const ByteBox& y, std::span<const uint64_t> counts) {
+  const Iteration periods = joint_periods(graph, a, b, counts);
+  uint64_t joint = 1;
+  for (const uint64_t period : periods) {
+    if (period == 0) return false;  // a Repeat of no iterations
+    if (__builtin_mul_overflow(joint, period, &joint)) joint = UINT64_MAX;
+  }
+  Iteration iteration(counts.size());
+  if (joint > max_joint_iterations) {
+    Reach p, q;
+    if (!reach(a.extents, a.strides, a.chunk, a.view.offset, graph.terms(a.view), counts, p) ||
+        !reach(b.extents, b.strides, b.chunk, b.view.offset, graph.terms(b.view), counts, q)) {
+      return true;
+    }
+    const auto m = static_cast<int64_t>(element_bytes(graph, a)), n = static_cast<int64_t>(element_bytes(graph, b));
+    return p.low * m < (q.high + 1) * n && q.low * n < (p.high + 1) * m;
+  }
+  for (uint64_t i = 0; i < joint; ++i) {
+    uint64_t rest = i;
+    for (size_t level = 0; level < periods.size(); ++level) {
+      iteration[level] = rest % periods[level];
+      rest /= periods[level];
+    }
+    if (overlap(shifted(x, shift_bytes(graph, a, iteration)), shifted(y, shift_bytes(graph, b, iteration))))
+      return true;
+  }
+  return false;
 }
 
 // Numbers for the ways in which views move from iteration to iteration: what same_terms tells apart.
@@ -123,7 +157,8 @@ class StorageRaces {
       for (size_t j = i + 1; j < uses_.size() && uses_[j].low < a.high; ++j) {
         const Use& b = uses_[j];
         if (a.use.tile == b.use.tile || !(a.use.write || b.use.write)) continue;
-        const bool meet = a.shift == b.shift ? overlap(a.box, b.box) : uses_overlap(graph_, a.use, b.use, counts_);
+        const bool meet = a.shift == b.shift ? overlap(a.box, b.box)
+                                             : overlap_in_iterations(graph_, a.use, a.box, b.use, b.box, counts_);
         if (meet) return race(a, b);
       }
     }
@@ -219,33 +254,7 @@ Table<AllocationId, AllocationId> storage_roots(const TileGraph& graph) {
 
 bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, std::span<const uint64_t> counts) {
   const ByteBox x = box_of(graph, a), y = box_of(graph, b);
-  if (same_terms(graph, a, b)) return overlap(x, y);
-  const std::vector<uint64_t> periods = joint_periods(graph, a, b, counts);
-  uint64_t joint = 1;
-  for (const uint64_t period : periods) {
-    if (period == 0) return false;  // a Repeat of no iterations
-    if (__builtin_mul_overflow(joint, period, &joint)) joint = UINT64_MAX;
-  }
-  std::vector<uint64_t> iteration(counts.size());
-  if (joint > max_joint_iterations) {
-    Reach p, q;
-    if (!reach(a.extents, a.strides, a.chunk, a.view.offset, graph.terms(a.view), counts, p) ||
-        !reach(b.extents, b.strides, b.chunk, b.view.offset, graph.terms(b.view), counts, q)) {
-      return true;
-    }
-    const auto m = static_cast<int64_t>(element_bytes(graph, a)), n = static_cast<int64_t>(element_bytes(graph, b));
-    return p.low * m < (q.high + 1) * n && q.low * n < (p.high + 1) * m;
-  }
-  for (uint64_t i = 0; i < joint; ++i) {
-    uint64_t rest = i;
-    for (size_t level = 0; level < periods.size(); ++level) {
-      iteration[level] = rest % periods[level];
-      rest /= periods[level];
-    }
-    if (overlap(shifted(x, shift_bytes(graph, a, iteration)), shifted(y, shift_bytes(graph, b, iteration))))
-      return true;
-  }
-  return false;
+  return same_terms(graph, a, b) ? overlap(x, y) : overlap_in_iterations(graph, a, x, b, y, counts);
 }
 
 Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep,

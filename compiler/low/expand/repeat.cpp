@@ -8,8 +8,7 @@ Placed slice_of(const Placed& place, uint32_t level, int64_t count) {
   Placed part = place;
   part.layout.strides = Strides(place.layout.strides.extents().subspan(1));
   const int64_t stride = place.layout.strides[0];
-  if (stride != 0 && count > 1)
-    part.terms.push_back({.level = level, .period = static_cast<uint32_t>(count), .stride = stride});
+  if (stride != 0) part.terms.push_back({.level = level, .period = static_cast<uint32_t>(count), .stride = stride});
   return part;
 }
 

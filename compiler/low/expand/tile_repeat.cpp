@@ -34,8 +34,7 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
   const auto with_term = [&](const Shard& shard, int64_t period, int64_t stride, int64_t offset) {
     Shard result = shard;
     result.place.layout.offset += offset;
-    if (period > 1)
-      result.place.terms.push_back({.level = region.level, .period = static_cast<uint32_t>(period), .stride = stride});
+    result.place.terms.push_back({.level = region.level, .period = static_cast<uint32_t>(period), .stride = stride});
     return result;
   };
 

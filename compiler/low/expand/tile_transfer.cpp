@@ -136,9 +136,8 @@ Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, Til
   Placed result{.allocation = place->second, .layout = row_major({rect.rows, rect.columns}), .terms = {}};
   int64_t stride = rect.rows * rect.columns;
   for (size_t i = value.steps.size(); i-- > 0;) {
-    if (value.steps[i].count > 1)
-      result.terms.push_back(
-          {.level = value.steps[i].level, .period = static_cast<uint32_t>(value.steps[i].count), .stride = stride});
+    result.terms.push_back(
+        {.level = value.steps[i].level, .period = static_cast<uint32_t>(value.steps[i].count), .stride = stride});
     stride *= value.steps[i].count;
   }
   return result;
