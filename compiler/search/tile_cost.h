@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "compiler/search/gather_axes.h"
 #include "compiler/search/attention.h"
+#include "compiler/search/gather_axes.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
 #include "compiler/search/tile_layout.h"
