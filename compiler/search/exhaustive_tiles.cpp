@@ -166,9 +166,9 @@ class TileEnumeration {
         value = graph_.operands(graph_.op(graph_.value(value).producer))[0];
       }
       const Op& producer = graph_.op(graph_.value(value).producer);
-      const bool computes =
-          std::holds_alternative<Matmul>(producer.attributes) || std::holds_alternative<Attention>(producer.attributes) ||
-          is_split(producer) || is_movement(producer);
+      const bool computes = std::holds_alternative<Matmul>(producer.attributes) ||
+                            std::holds_alternative<Attention>(producer.attributes) || is_split(producer) ||
+                            is_movement(producer);
       if (!computes || writes_[value] != no_output) continue;
       writes_[value] = output;
       written_[output] = true;

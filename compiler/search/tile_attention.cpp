@@ -107,8 +107,8 @@ TileCost tile_attention_cost(const Machine& machine, const TileAttention& attent
                                    (attention.mask->by_row ? layout.part_m : 1) *
                                    (attention.mask->by_key ? shape.n : 1));
   if (shape.causal)
-    result.parameter_bytes += flash ? account.bytes(1, 4) * static_cast<uint64_t>(panels)
-                                    : account.bytes(layout.part_m * shape.n, 1);
+    result.parameter_bytes +=
+        flash ? account.bytes(1, 4) * static_cast<uint64_t>(panels) : account.bytes(layout.part_m * shape.n, 1);
 
   // Supersteps: one a panel.
   const auto count = static_cast<double>(panels);
@@ -130,8 +130,9 @@ TileCost tile_attention_cost(const Machine& machine, const TileAttention& attent
 
   // Memory.
   const auto part_rows = static_cast<int64_t>(layout.part_batch * layout.part_m);
-  const int64_t state_elements =
-      !flash ? layout.part_m * shape.n : panels > 1 ? part_rows * part_heads * (shape.dv + 2) : 0;
+  const int64_t state_elements = !flash       ? layout.part_m * shape.n
+                                 : panels > 1 ? part_rows * part_heads * (shape.dv + 2)
+                                              : 0;
   result.result_bytes = account.bytes(result_elements, attention.work.result_bytes);
   result.working_bytes = once_bytes + (key_bytes + static_cast<uint64_t>(panels) - 1) / static_cast<uint64_t>(panels) +
                          account.bytes(state_elements, shape.score_bytes) + result.result_bytes;

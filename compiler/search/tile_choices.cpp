@@ -131,8 +131,7 @@ std::vector<TileChoice> attention_choices(TileContext& context, const Graph& gra
   std::vector<AttentionPlan> space =
       attention_space(machine, work.work.shape, context.options.attention, context.options.candidates_per_op);
   if (required) {
-    std::erase_if(space,
-                  [&](const AttentionPlan& plan) { return !(layout_of(work.work.shape, plan) == *required); });
+    std::erase_if(space, [&](const AttentionPlan& plan) { return !(layout_of(work.work.shape, plan) == *required); });
   }
   std::vector<Ranked> all =
       ranked(context, space, [&](const AttentionPlan& plan) { return tile_attention_cost(machine, work, plan); });
