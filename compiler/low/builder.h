@@ -23,9 +23,7 @@ class TileGraphBuilder {
   GeometryId geometry(const Geometry& geometry) { return interners_->geometries.intern(geometry); }
   ContractId contract(const KernelContract& contract) { return interners_->contracts.intern(contract); }
   DescriptorId descriptor(const CopyDescriptor& descriptor) { return interners_->descriptors.intern(descriptor); }
-  const TensorType& type_of(AllocationId id) const { return interners_->types[type_id_of(id)]; }
   TypeId type_id_of(AllocationId id) const { return graph_.allocations_[id.index].type; }
-  const Geometry& geometry_of(const View& view) const { return interners_->geometries[view.geometry]; }
 
   AllocationId allocation(const Allocation& allocation);
   // The same box of the same tensor, or whole tensors of equal content, give the same index.

@@ -80,18 +80,21 @@ TileLayout iterated(const TileLayout& layout, int64_t count) {
   return result;
 }
 
-constexpr uint32_t no_output = UINT32_MAX;
-
 class TileEnumeration {
  public:
   TileEnumeration(const Graph& graph, const Machine& machine, Layouts& layouts, StepBudget& budget, int depth)
-      : graph_(graph), machine_(machine), layouts_(layouts), budget_(budget), depth_(depth), cache_(graph.op_count()) {
-    kept_ = depth == 0 ? 0 : static_cast<uint32_t>(graph.outputs().size());
+      : graph_(graph),
+        machine_(machine),
+        layouts_(layouts),
+        budget_(budget),
+        depth_(depth),
+        kept_(depth == 0 ? 0 : static_cast<uint32_t>(graph.outputs().size())),
+        writers_(output_writers(graph, kept_)),
+        cache_(graph.op_count()) {
     last_use_ = Table<ValueId, uint32_t>(graph.value_count(), 0);
     for (size_t i = 0; i < graph.op_count(); ++i) {
       for (const ValueId operand : graph.operands(graph.op(OpId(i)))) last_use_[operand] = static_cast<uint32_t>(i);
     }
-    find_writers();
   }
 
   // All combinations of the layouts of the outputs of a body (none at depth 0), and the least cost for each. `required`: by output.
@@ -156,25 +159,6 @@ class TileEnumeration {
   }
 
  private:
-  // Which output of a body each value's producer writes, and which outputs are written so.
-  void find_writers() {
-    writes_ = Table<ValueId, uint32_t>(graph_.value_count(), no_output);
-    written_.assign(graph_.outputs().size(), false);
-    for (uint32_t output = 0; output < kept_; ++output) {
-      ValueId value = graph_.operands(graph_.op(graph_.outputs()[output]))[0];
-      while (is_tile_view(graph_, graph_.op(graph_.value(value).producer))) {
-        value = graph_.operands(graph_.op(graph_.value(value).producer))[0];
-      }
-      const Op& producer = graph_.op(graph_.value(value).producer);
-      const bool computes = std::holds_alternative<Matmul>(producer.attributes) ||
-                            std::holds_alternative<Attention>(producer.attributes) || is_split(producer) ||
-                            is_movement(producer);
-      if (!computes || writes_[value] != no_output) continue;
-      writes_[value] = output;
-      written_[output] = true;
-    }
-  }
-
   uint32_t output_index(size_t op) const {
     return static_cast<uint32_t>(std::ranges::find(graph_.outputs(), OpId(op)) - graph_.outputs().begin());
   }
@@ -182,11 +166,11 @@ class TileEnumeration {
   // The layout that operation i has to give to what it makes, or -1.
   int32_t required_of(size_t i, const Numbers& required) const {
     const Op& op = graph_.op(OpId(i));
-    uint32_t output = no_output;
+    uint32_t output = OutputWriters::none;
     if (std::holds_alternative<Output>(op.attributes)) {
-      output = kept_ > 0 ? output_index(i) : no_output;
+      output = kept_ > 0 ? output_index(i) : OutputWriters::none;
     } else if (op.results.count == 1) {
-      output = writes_[graph_.result(op)];
+      output = writers_.output[graph_.result(op)];
     }
     return output < required.size() ? required[output] : -1;
   }
@@ -231,7 +215,7 @@ class TileEnumeration {
       const Type& type = graph_.type(graph_.operands(op)[0]);
       if (kept_ == 0) {
         keep_least(choices, operands, tile_output_cost(machine_, type, layouts[0]).cost.cycles);
-      } else if (written_[output_index(i)]) {
+      } else if (writers_.written[output_index(i)]) {
         keep_least(choices, operands, 0);
       } else {
         return add_splits(i, tile_copy(type, layouts[0]), false, choices);
@@ -367,10 +351,9 @@ class TileEnumeration {
   Layouts& layouts_;
   StepBudget& budget_;
   const int depth_;
-  uint32_t kept_ = 0;  // outputs that stay on tiles
+  const uint32_t kept_;  // outputs that stay on tiles
   Table<ValueId, uint32_t> last_use_;
-  Table<ValueId, uint32_t> writes_;
-  std::vector<bool> written_;
+  const OutputWriters writers_;
   std::vector<std::unordered_map<Numbers, States, NumbersHash>> cache_;  // by operation
   std::map<const Graph*, std::unique_ptr<TileEnumeration>> bodies_;
 };

@@ -113,9 +113,9 @@ class TileRegionSearch {
         graph_(graph),
         kept_(depth == 0 ? 0 : static_cast<uint32_t>(graph.outputs().size())),
         depth_(depth),
-        cache_(graph.op_count()) {
+        cache_(graph.op_count()),
+        writers_(output_writers(graph, kept_)) {
     find_uses();
-    find_writers();
   }
 
   Result<std::vector<TileRegionChoice>> run(std::span<const TileLayout> inputs, const RequiredLayouts& required) {
@@ -162,25 +162,6 @@ class TileRegionSearch {
     }
   }
 
-  // Which kept output each value's producer writes, and which outputs are written so.
-  void find_writers() {
-    writes_ = Table<ValueId, uint32_t>(graph_.value_count(), UINT32_MAX);
-    written_.assign(graph_.outputs().size(), false);
-    for (uint32_t output = 0; output < kept_; ++output) {
-      ValueId value = graph_.operands(graph_.op(graph_.outputs()[output]))[0];
-      while (is_tile_view(graph_, graph_.op(graph_.value(value).producer))) {
-        value = graph_.operands(graph_.op(graph_.value(value).producer))[0];
-      }
-      const Op& producer = graph_.op(graph_.value(value).producer);
-      const bool computes = std::holds_alternative<Matmul>(producer.attributes) ||
-                            std::holds_alternative<Attention>(producer.attributes) || is_split(producer) ||
-                            is_movement(producer);
-      if (!computes || writes_[value] != UINT32_MAX) continue;
-      writes_[value] = output;
-      written_[output] = true;
-    }
-  }
-
   uint32_t output_index(size_t op) const {
     const auto found = std::ranges::find(graph_.outputs(), OpId(op));
     return static_cast<uint32_t>(found - graph_.outputs().begin());
@@ -201,8 +182,8 @@ class TileRegionSearch {
     std::optional<TileLayout> required;
     if (output && output_index(i) < kept_) {
       required = required_[output_index(i)];
-    } else if (op.results.count == 1 && writes_[graph_.result(op)] != UINT32_MAX) {
-      required = required_[writes_[graph_.result(op)]];
+    } else if (op.results.count == 1 && writers_.output[graph_.result(op)] != OutputWriters::none) {
+      required = required_[writers_.output[graph_.result(op)]];
     }
     for (const CacheEntry& entry : cache_[i]) {
       if (entry.layouts == layouts && entry.required == required) return &entry.choices;
@@ -239,7 +220,7 @@ class TileRegionSearch {
     TileChoice& choice = choices[0];
     choice.plan = NoPlan{};
     if (output < kept_) {
-      if (!written_[output]) return tile_output_choices(context_, type, source, required);
+      if (!writers_.written[output]) return tile_output_choices(context_, type, source, required);
       choice.layout = source;
       return choices;
     }
@@ -403,7 +384,7 @@ class TileRegionSearch {
       } else if (choice.body) {
         live.layout = choice.results[j];
         live.bytes = choice.result_bytes[j];
-      } else if (writes_[value] != UINT32_MAX) {
+      } else if (writers_.output[value] != OutputWriters::none) {
         working -= std::min(working, choice.cost.result_bytes);
       } else {
         live.bytes = choice.cost.result_bytes;
@@ -511,8 +492,7 @@ class TileRegionSearch {
   const int depth_;
   std::vector<std::deque<CacheEntry>> cache_;  // for each operation; entries keep their place
   Table<ValueId, uint32_t> last_use_;
-  Table<ValueId, uint32_t> writes_;  // the kept output that the value's producer writes
-  std::vector<bool> written_;        // by output
+  const OutputWriters writers_;
   std::vector<std::pair<const Graph*, std::unique_ptr<TileRegionSearch>>> bodies_;  // in the order of first use
   // Of the current run:
   Table<ValueId, TileLayout> fixed_;  // of inputs and constants

@@ -123,6 +123,25 @@ bool is_tile_view(const Graph& graph, const Op& op) {
   return from.rows == to.rows && from.columns == to.columns;
 }
 
+OutputWriters output_writers(const Graph& graph, uint32_t kept) {
+  OutputWriters writers{Table<ValueId, uint32_t>(graph.value_count(), OutputWriters::none),
+                        std::vector<bool>(graph.outputs().size(), false)};
+  for (uint32_t output = 0; output < kept; ++output) {
+    ValueId value = graph.operands(graph.op(graph.outputs()[output]))[0];
+    while (is_tile_view(graph, graph.op(graph.value(value).producer))) {
+      value = graph.operands(graph.op(graph.value(value).producer))[0];
+    }
+    const Op& producer = graph.op(graph.value(value).producer);
+    const bool computes = std::holds_alternative<Matmul>(producer.attributes) ||
+                          std::holds_alternative<Attention>(producer.attributes) || is_split(producer) ||
+                          is_movement(producer);
+    if (!computes || writers.output[value] != OutputWriters::none) continue;
+    writers.output[value] = output;
+    writers.written[output] = true;
+  }
+  return writers;
+}
+
 std::optional<std::string> tile_matmul_violation(const MatmulShape& shape, const MatmulPlan& plan) {
   if (plan.a != Delivery::gather || plan.b != Delivery::gather) {
     return "a direct operand; a machine without global memory gathers both";

@@ -39,6 +39,15 @@ bool needs_whole_rows(const Op& op);
 // A reshape that keeps the last extent: its result lies where its operand does.
 bool is_tile_view(const Graph& graph, const Op& op);
 
+// Which of the first `kept` outputs (those of a Repeat's body, which stay on the tiles) are written by the operations that compute their values,
+// or the values of which they are views. The first of several outputs of one value is.
+struct OutputWriters {
+  static constexpr uint32_t none = UINT32_MAX;
+  Table<ValueId, uint32_t> output;  // by value: the output that its producer writes, or none
+  std::vector<bool> written;        // by output
+};
+OutputWriters output_writers(const Graph& graph, uint32_t kept);
+
 // What is wrong with a plan whose grid is within the tiles and the extents, or nothing.
 std::optional<std::string> tile_matmul_violation(const MatmulShape& shape, const MatmulPlan& plan);
 std::optional<std::string> tile_split_violation(const Shape& shape, const SplitPlan& plan);

@@ -30,9 +30,14 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
   // Where a row's diagonal stands: flash reads a number for each block and panel, materialized scores a mask.
   TileValueRef causal_value;
   if (causal) {
-    Tensor table(DType::i32, {1, extents.m + extents.n + 1});
-    for (int64_t i = 0; i < table.elements(); ++i) table.data<int32_t>()[i] = runs.diagonal(i, extents.n);
-    auto tensor = std::make_shared<const Tensor>(flash ? std::move(table) : runs.causal_mask());
+    Tensor table;
+    if (flash) {
+      table = Tensor(DType::i32, {1, extents.m + extents.n + 1});
+      for (int64_t i = 0; i < table.elements(); ++i) table.data<int32_t>()[i] = runs.diagonal(i, extents.n);
+    } else {
+      table = runs.causal_mask();
+    }
+    auto tensor = std::make_shared<const Tensor>(std::move(table));
     causal_value = std::make_shared<TileValue>();
     causal_value->dtype = tensor->dtype();
     causal_value->rows = tensor->shape()[0];
