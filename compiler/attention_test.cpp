@@ -26,24 +26,6 @@ std::string name_of(std::optional<AttentionAlgorithm> algorithm) {
   return algorithm ? std::string(name(*algorithm)) : "any";
 }
 
-// Materialized scores cannot say that a row without a key gives 0.
-bool can_materialize(const Graph& graph) {
-  for (const Op& op : graph.ops()) {
-    if (const auto* attention = std::get_if<Attention>(&op.attributes); attention && attention->empty_is_zero)
-      return false;
-    if (const auto* repeat = std::get_if<Repeat>(&op.attributes); repeat && !can_materialize(*repeat->body))
-      return false;
-  }
-  return true;
-}
-
-void expect_refusal(const Result<SearchResult>& found) {
-  ASSERT_FALSE(found.has_value());
-  EXPECT_EQ(found.error().kind, ErrorKind::unsupported);
-  EXPECT_NE(found.error().message.find("materialized scores give NaN where a row has no key"), std::string::npos)
-      << found.error().message;
-}
-
 reference::RandomGraph random_graph(uint64_t seed, int operations) {
   return reference::random_graph(
       {.seed = seed, .operations = operations, .narrow_floats = seed % 2 == 1, .attention = true});
@@ -67,10 +49,6 @@ TEST_P(RandomAttention, EveryStageAgreesWithTheReference) {
            {any_algorithm, std::optional(AttentionAlgorithm::flash), std::optional(AttentionAlgorithm::materialized)}) {
         SCOPED_TRACE(machine_name + (", " + name_of(algorithm)));
         const SearchOptions options{.attention = algorithm, .finalists = 2};
-        if (algorithm == AttentionAlgorithm::materialized && !can_materialize(*graph)) {
-          ASSERT_NO_FATAL_FAILURE(expect_refusal(search(*graph, machine, options, pool)));
-          continue;
-        }
         ASSERT_NO_FATAL_FAILURE(
             finalists_agree(*graph, machine, options, random.inputs, *expected, random.tolerance, pool));
       }
@@ -85,10 +63,7 @@ TEST_P(RandomAttentionPackages, TheCompiledPackageAgreesWithTheReference) {
   ThreadPool pool(2);
   for (uint64_t seed = GetParam() * 1000; seed < GetParam() * 1000 + 5; ++seed) {
     const reference::RandomGraph random = random_graph(seed, 3 + static_cast<int>(seed % 6));
-    const auto passed = run_passes(random.graph);
-    ASSERT_TRUE(passed.has_value()) << passed.error().message;
-    const auto algorithm =
-        seed % 2 == 0 && can_materialize(*passed) ? AttentionAlgorithm::materialized : AttentionAlgorithm::flash;
+    const auto algorithm = seed % 2 == 0 ? AttentionAlgorithm::materialized : AttentionAlgorithm::flash;
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + name_of(algorithm));
     const auto expected = reference::run(random.graph, random.inputs);
     ASSERT_TRUE(expected.has_value()) << expected.error().message;
@@ -423,7 +398,6 @@ TEST_P(Attentions, AreTheSameUnderAnyPlan) {
     std::set<std::string> seen;
     for (const Form& form : forms) {
       ++index;
-      if (form.algorithm == AttentionAlgorithm::materialized && !can_materialize(*graph)) continue;
       Plan plan = found->finalists[0].plan;
       set_plans(*graph, plan.region, form, machine);
       const std::string text = print(plan);
@@ -497,27 +471,6 @@ TEST(AttentionPlans, SearchAndExpansionPredictTheSameCost) {
             << print(finalist.plan) << finalist.explanation << to_string(cost(*expanded, machine), machine);
       }
     }
-  }
-}
-
-// lowc turns this kind of error into exit status 4.
-TEST(AttentionPlans, MaterializedScoresThatShallBeZeroAreRefused) {
-  ThreadPool pool(1);
-  Model model;
-  causal_without_keys(model, true);
-  const Graph graph = *std::move(model.builder).finish();
-  for (const char* machine_name : {"host", "mi300x", "ipu21"}) {
-    const Machine machine = machine_named(machine_name);
-    expect_refusal(search(graph, machine, {.attention = AttentionAlgorithm::materialized}, pool));
-    const auto found = search(graph, machine, {.finalists = 1}, pool);
-    ASSERT_TRUE(found.has_value()) << found.error().message;
-    Plan plan = found->finalists[0].plan;
-    set_plans(graph, plan.region, {AttentionAlgorithm::materialized, 1, 1, 1, 1, 99}, machine);
-    const auto refused = verify(plan, graph, machine);
-    ASSERT_FALSE(refused.has_value());
-    EXPECT_NE(refused.error().message.find("materialized scores, which cannot compute this attention"),
-              std::string::npos)
-        << refused.error().message;
   }
 }
 

@@ -37,9 +37,12 @@ Heads split(const Tensor& packed, int64_t heads) {
 // What the mask makes of each score, with every broadcast written out: [part][head][row][key] as the scores count heads.
 class Mask {
  public:
-  Mask(const Tensor* mask, int64_t heads) : mask_(mask), heads_(heads) {}
+  Mask(const Attention& attention, Operands operands, bool wide)
+      : attention_(attention),
+        mask_(attention.masked ? operands[3].get() : nullptr),
+        heads_(attention.mask_heads),
+        wide_(wide) {}
 
-  // A key that a boolean leaves out takes no part, even if its score is NaN or infinite.
   double operator()(double score, int64_t number, int64_t i, int64_t j) const {
     if (mask_ == nullptr) return score;
     int64_t place = 0;
@@ -49,13 +52,18 @@ class Mask {
       place = place * extent + (extent == 1 ? 0 : wanted[axis]);
     }
     const Scalar element = load(*mask_, place);
-    if (mask_->dtype() != DType::boolean) return score + element.real;
-    return element.integer != 0 ? score : -std::numeric_limits<double>::infinity();
+    if (mask_->dtype() == DType::boolean) return element.integer != 0 ? score : attention_.masked_score;
+    const bool takes_part = element.real != -std::numeric_limits<double>::infinity();
+    // A sum of the type that scores have, in which a score vanishes beside a large number.
+    const double sum = takes_part || !attention_.empty_is_zero ? score + element.real : element.real;
+    return wide_ ? sum : decode(DType::f32, encode(DType::f32, sum, Overflow::propagate));
   }
 
  private:
+  const Attention& attention_;
   const Tensor* mask_;
   int64_t heads_;
+  bool wide_;
 };
 
 }  // namespace
@@ -64,8 +72,8 @@ Tensor attention(const Attention& attributes, Operands operands, const Type& res
   const Heads q = split(*operands[0], attributes.q_heads);
   const Heads k = split(*operands[1], attributes.kv_heads);
   const Heads v = split(*operands[2], attributes.kv_heads);
-  const Mask mask(attributes.masked ? operands[3].get() : nullptr, attributes.mask_heads);
   const bool wide = std::ranges::any_of(operands.first(3), [](const auto& x) { return x->dtype() == DType::f64; });
+  const Mask mask(attributes, operands, wide);
   Tensor output(result.dtype, result.shape);
   // One row of one head after another, in the order of the packed result.
   const auto compute = [&](int64_t begin, int64_t end) {

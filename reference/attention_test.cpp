@@ -49,8 +49,18 @@ TEST(AttentionReference, ByHand) {
   masked.softcap = 0;
   expect_near(attend(masked, {q, k, v, make(DType::boolean, {1, 1, 2, 2}, {0, 1, 1, 0})}), {7, 3});
   expect_near(attend(masked, {q, k, v, make(f32, {1, 1, 2, 1}, {-HUGE_VAL, 2})}), {std::nan(""), mean(2)});
+  // A number in place of a score; rows of it alone are the average.
+  masked.masked_score = -100;
+  expect_near(attend(masked, {q, k, v, make(DType::boolean, {1, 1, 2, 2}, {0, 1, 0, 0})}), {7, 5});
+  masked.masked_score = 1;
+  expect_near(attend(masked, {q, k, v, make(DType::boolean, {1, 1, 2, 2}, {0, 1, 1, 1})}), {5, mean(2)});
+  masked.masked_score = Attention().masked_score;
   masked.empty_is_zero = true;
   expect_near(attend(masked, {q, k, v, make(f32, {1, 1, 2, 1}, {-HUGE_VAL, 2})}), {0, mean(2)});
+  // Then a key without weight takes no part, though its score is infinite.
+  const Tensor endless = make(f32, {1, 2, 1}, {HUGE_VAL, 1});
+  const Tensor first_alone = make(f32, {1, 1, 2, 2}, {-HUGE_VAL, -HUGE_VAL, 0, -HUGE_VAL});
+  expect_near(attend(masked, {endless, make(f32, {1, 2, 1}, {1, 2}), v, first_alone}), {0, 3});
 }
 
 // Four heads in two batches; two heads of queries share one of keys, and both batches share all keys. Each key wins by far where the query

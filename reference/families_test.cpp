@@ -147,6 +147,9 @@ TEST(RowwiseReference, Kinds) {
   const double infinity = HUGE_VAL;
   EXPECT_TRUE(std::isnan(run(make(f32, {2}, {-infinity, -infinity}), {.axes = {0}}).value(1)));
   expect_near(run(make(f32, {2}, {-infinity, 3}), {.axes = {0}}), {0, 1});
+  const Rowwise masked{.kind = Rowwise::Kind::masked_softmax, .axes = {0}};
+  expect_near(run(make(f32, {2, 2}, {-infinity, 3, -infinity, 3}), masked), {0, 0.5, 0, 0.5});
+  EXPECT_TRUE(std::isnan(run(make(f32, {2}, {nan, -infinity}), masked).value(1)));
   EXPECT_TRUE(std::isnan(run(make(f32, {2}, {nan, 3}), {.axes = {0}}).value(1)));
   EXPECT_EQ(run(Tensor(f32, {2, 0}), {.axes = {1}}).elements(), 0);
 }

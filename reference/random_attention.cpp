@@ -116,6 +116,10 @@ class AttentionMaker {
     const bool boolean = chance(50), first_key = chance(50);
     const DType dtype = boolean ? DType::boolean : narrow_ && chance(50) ? DType::bf16 : DType::f32;
     Tensor tensor = random_tensor(dtype, shape, random_.next());
+    if (boolean && chance(30)) {
+      constexpr std::array fills = {-5.0, -1e9, -3.4028234663852886e38};
+      attributes_.masked_score = fills[static_cast<size_t>(below(fills.size()))];
+    }
     const bool infinities = boolean || chance(40);
     for (int64_t i = 0; infinities && i < tensor.elements(); ++i) {
       const bool takes_part = (first_key && i % shape[3] == 0) || chance(60);
@@ -126,7 +130,7 @@ class AttentionMaker {
       }
     }
     // Behind a diagonal, the first key may be all that a row has.
-    may_be_empty_ = may_be_empty_ || (infinities && !first_key);
+    may_be_empty_ = may_be_empty_ || (infinities && !first_key && std::isinf(attributes_.masked_score));
     ValueId mask = builder_.constant(std::move(tensor));
     if (chance(30)) mask = computed(mask, dtype);
     operands_.push_back(mask);

@@ -120,8 +120,8 @@ class Maker {
   ValueId normalize(ValueId value) {
     if (shape_of(value).rank() == 0) return unary(value);
     // Norms make differences between narrow floats larger.
-    constexpr std::array kinds = {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
-                                  Rowwise::Kind::rms_norm};
+    constexpr std::array kinds = {Rowwise::Kind::softmax, Rowwise::Kind::masked_softmax, Rowwise::Kind::log_softmax,
+                                  Rowwise::Kind::layer_norm, Rowwise::Kind::rms_norm};
     Rowwise attributes;
     attributes.kind = kinds[static_cast<size_t>(below(options_.narrow_floats ? 2 : 4))];
     attributes.axes = some_axes(shape_of(value).rank());

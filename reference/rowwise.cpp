@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "reference/epilogue.h"
 
 namespace low::reference {
 namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 void softmax(std::vector<double>& group, bool logarithm) {
   // The maximum; any NaN makes all of the group NaN in what follows, whichever maximum is found beside it.
@@ -49,6 +52,13 @@ Tensor rowwise(const Rowwise& attributes, Operands operands, const Type& result)
       case Rowwise::Kind::softmax:
       case Rowwise::Kind::log_softmax:
         softmax(group, attributes.kind == Rowwise::Kind::log_softmax);
+        break;
+      case Rowwise::Kind::masked_softmax:
+        if (std::ranges::count(group, -infinity) == std::ssize(group)) {
+          std::ranges::fill(group, 0);
+        } else {
+          softmax(group, false);
+        }
         break;
       case Rowwise::Kind::layer_norm:
       case Rowwise::Kind::rms_norm:

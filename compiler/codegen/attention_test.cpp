@@ -95,7 +95,10 @@ std::vector<double> oracle(const Case& c, const std::vector<std::vector<uint64_t
       if (kind.softcap > 0) score[j] = kind.softcap * std::tanh(score[j] / kind.softcap);
       if (kind.masked) {
         const bool boolean = c.contract.operands[3].dtype == DType::boolean;
-        score[j] = boolean ? (mask[i * n + j] != 0 ? score[j] : -HUGE_VAL) : score[j] + mask[i * n + j];
+        const bool absent = kind.empty_is_zero && mask[i * n + j] == -HUGE_VAL;
+        score[j] = boolean  ? (mask[i * n + j] != 0 ? score[j] : kind.masked_score)
+                   : absent ? -HUGE_VAL
+                            : score[j] + mask[i * n + j];
       }
       if (kind.causal && static_cast<int64_t>(j) > static_cast<int64_t>(i) + c.diagonal) score[j] = -HUGE_VAL;
       largest = std::max(largest, score[j]);
@@ -223,6 +226,12 @@ TEST(AttentionKernel, Masks) {
         c.mask_style = style;
         cases.push_back(c);
       }
+    }
+    for (const double score : {-1e9, -0.25}) {
+      if (mask != DType::boolean) continue;
+      Case c = make("masked score " + std::to_string(score), {19, 103, 6, 5},
+                    {.masked = true, .scale = 0.5, .masked_score = score}, DType::f32, mask);
+      cases.push_back(c);
     }
     // One row for all, one column for all, transposed, one element.
     for (const Strides& strides : {Strides{0, 1}, Strides{1, 0}, Strides{1, 23}, Strides{0, 0}, Strides{300, 2}}) {

@@ -6,6 +6,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/device/rows.h"
 #include "compiler/codegen/targets.h"
+#include "compiler/graph/kind_names.h"
 #include "compiler/low/verify_contract.h"
 
 namespace low {
@@ -58,10 +59,11 @@ std::string check_gemm(const KernelContract& contract) {
     if (std::string error = check_operand(contract.operands[i], axes[std::min<size_t>(i, 2)], result); !error.empty())
       return error;
   }
-  const DType math = contract.math, sum = contract.accumulate;
-  const bool f32_sums = sum == DType::f32 && is_float(math) && math != DType::f64;
-  if (!f32_sums && !(is_sum(sum) && (sum == DType::f64 ? is_float(math) : is_integer(math)))) {
-    return fmt::format("products of {} accumulated in {}", name(math), name(sum));
+  const DType sum = contract.accumulate;
+  for (const DType math : {contract.math, contract.math_b}) {
+    const bool f32_sums = sum == DType::f32 && is_float(math) && math != DType::f64;
+    if (!f32_sums && !(is_sum(sum) && (sum == DType::f64 ? is_float(math) : is_integer(math))))
+      return fmt::format("products of {} accumulated in {}", name(math), name(sum));
   }
   return check_expr(contract);
 }
@@ -107,14 +109,14 @@ std::string check_groups(const KernelContract& contract) {
   }
   if (plain) return "";
   if (contract.family == Family::reduce) {
-    if (contract.kind > static_cast<uint8_t>(Reduce::Kind::index_min)) return "an unknown kind";
+    if (contract.kind >= reduce_kinds.size()) return "an unknown kind";
     // An index counts along one axis of at least one element.
     const bool index = leading_type(contract) != sum || contract.kind > static_cast<uint8_t>(Reduce::Kind::min);
     if (index && (contract.inner != 1 || contract.extents[rank - 1] == 0)) return "an index along several axes or none";
     if (contract.map &&
         (contract.map->nodes.empty() || contract.map->inputs != 1 || contract.map->result_type() != sum))
       return fmt::format("a map that does not give {}", name(sum));
-  } else if (contract.kind > static_cast<uint8_t>(Rowwise::Kind::rms_norm)) {
+  } else if (contract.kind >= rowwise_kinds.size()) {
     return "an unknown kind";
   }
   return check_expr(contract);

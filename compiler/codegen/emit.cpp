@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/device_library.h"
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/graph/kind_names.h"
 
 namespace low {
 namespace {
@@ -46,15 +49,16 @@ std::string emit_gemm(const KernelContract& contract) {
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
   return fmt::format(
              "  static constexpr i64 m = {}, n = {}, k = {};\n"
-             "  using Math = {};\n"
+             "  using MathA = {};\n"
+             "  using MathB = {};\n"
              "  using Accumulate = {};\n"
              "  using A = {};\n"
              "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
              contract.extents[0], contract.extents[1], contract.extents[2], value_type(contract.math),
-             value_type(contract.accumulate), operand_type(operands[0]), operand_type(operands[1]),
-             operand_list(extras), operand_type(operands.back())) +
+             value_type(contract.math_b), value_type(contract.accumulate), operand_type(operands[0]),
+             operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
          emit_body(contract, extras, &contract.accumulate);
 }
 
@@ -121,7 +125,6 @@ std::string emit_reduce(const KernelContract& contract) {
 }
 
 std::string emit_rowwise(const KernelContract& contract) {
-  constexpr std::string_view kinds[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(1, operands.size() - 2);
   return emit_axes(contract) +
@@ -133,7 +136,7 @@ std::string emit_rowwise(const KernelContract& contract) {
              "  static constexpr Normalize kind = Normalize::{};\n"
              "  static constexpr f64 epsilon = {:a};\n",
              value_type(contract.accumulate), operand_type(operands[0]), operand_list(extras),
-             operand_type(operands.back()), kinds[contract.kind], contract.epsilon) +
+             operand_type(operands.back()), rowwise_kinds[contract.kind], contract.epsilon) +
          emit_body(contract, extras, &contract.accumulate);
 }
 
@@ -179,13 +182,13 @@ std::string emit_attention(const KernelContract& contract) {
       "  using Result = {};\n"
       "  static constexpr int mask = {}, diagonal = {}, state = {}, extras = {};\n"
       "  static constexpr bool bool_mask = {}, partial = {}, empty_is_zero = {};\n"
-      "  static constexpr f64 scale = {:a}, softcap = {:a};\n",
+      "  static constexpr f64 scale = {:a}, softcap = {:a}, masked_score = {};\n",
       contract.extents[0], contract.extents[1], contract.extents[2], contract.extents[3], value_type(contract.math),
       value_type(contract.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
       optional_operand_type(contract, known.mask), optional_operand_type(contract, known.state), operand_list(extras),
       operand_type(operands.back()), known.mask, known.diagonal, known.state, known.extras,
       known.mask > 0 && operands[known.mask].dtype == DType::boolean, kind.partial, kind.empty_is_zero, kind.scale,
-      kind.softcap);
+      kind.softcap, std::isfinite(kind.masked_score) ? fmt::format("{:a}", kind.masked_score) : "-math::infinity_f64");
   if (!kind.partial) text += emit_body(contract, extras, &contract.accumulate);
   return text;
 }

@@ -154,7 +154,7 @@ TEST(Gemm, FewRows) {
                            DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::i8, DType::boolean}) {
     cases.push_back(plain(3, 77, 300, type, type, DType::f32));
     Case rounded = plain(2, 49, 3, type, type, DType::f32);
-    rounded.contract.math = DType::f8e4m3fn;
+    rounded.contract.math = rounded.contract.math_b = DType::f8e4m3fn;
     cases.push_back(rounded);
     Case transposed = plain(2, 49, 37, type, type, DType::f32);
     transposed.contract.operands[1] = columns(type);
@@ -262,7 +262,13 @@ TEST(Gemm, StorageTypes) {
   cases.push_back(plain(5, 7, 11, DType::f64, DType::u8, DType::f32));
   for (const DType math : {DType::f16, DType::bf16, DType::f8e4m3fn}) {
     cases.push_back(plain(5, 37, 11, DType::f8e5m2, DType::f32, DType::f32));
-    cases.back().contract.math = math;
+    cases.back().contract.math = cases.back().contract.math_b = math;
+  }
+  // Each operand has its own.
+  for (const int64_t m : {2, 19}) {
+    cases.push_back(plain(m, 37, 23, DType::f32, DType::f32, DType::f32));
+    cases.back().contract.math = DType::f8e5m2;
+    cases.back().contract.math_b = DType::f8e4m3fn;
   }
   check(cases);
 }
@@ -328,7 +334,7 @@ TEST(Gemm, IntegersAndDoubles) {
   std::vector<Case> cases;
   const auto add = [&](DType a, DType b, DType math, DType sum, DType result) {
     Case c = plain(11, 71, 13, a, b, result);
-    c.contract.math = math;
+    c.contract.math = c.contract.math_b = math;
     c.contract.accumulate = sum;
     c.contract.expr = convert_sum(sum, result);
     cases.push_back(c);

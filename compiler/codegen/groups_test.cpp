@@ -287,8 +287,8 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
   size_t number = 0;
   for (const Layout& layout : all) {
     ++number;
-    for (const Rowwise::Kind kind :
-         {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm, Rowwise::Kind::rms_norm}) {
+    for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm,
+                                     Rowwise::Kind::rms_norm, Rowwise::Kind::masked_softmax}) {
       if (static_cast<size_t>(kind) % 2 != number % 2) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));
@@ -296,7 +296,7 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
       c.contract.extents = layout.extents;
       c.contract.inner = layout.inner;
       c.contract.kind = static_cast<uint8_t>(kind);
-      c.contract.epsilon = kind == Rowwise::Kind::softmax || kind == Rowwise::Kind::log_softmax ? 0 : 1e-5;
+      c.contract.epsilon = kind == Rowwise::Kind::layer_norm || kind == Rowwise::Kind::rms_norm ? 1e-5 : 0;
       constexpr DType types[] = {DType::f32, DType::f16, DType::f32, DType::bf16, DType::f64};
       const DType type = types[cases.size() % 5];
       c.contract.accumulate = c.contract.math = type == DType::f64 ? DType::f64 : DType::f32;
@@ -326,16 +326,20 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
 
 TEST(RowwiseKernel, SpecialValues) {
   std::vector<Case> cases;
-  for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm}) {
+  for (const Rowwise::Kind kind :
+       {Rowwise::Kind::softmax, Rowwise::Kind::log_softmax, Rowwise::Kind::layer_norm, Rowwise::Kind::masked_softmax}) {
     for (const bool columns : {false, true}) {
       Case c;
       c.what = std::string(columns ? "columns" : "rows") + ", kind " + std::to_string(static_cast<int>(kind));
       c.contract.family = Family::rowwise;
-      c.contract.extents = {40, 5};
+      // Small groups, so that some hold -infinities alone.
+      const bool small = kind == Rowwise::Kind::masked_softmax;
+      c.contract.extents = small ? Shape{2000, 2} : Shape{40, 5};
+      const int64_t rows = c.contract.extents[0], elements = c.contract.extents[1];
       c.contract.inner = 1;
       c.contract.kind = static_cast<uint8_t>(kind);
       c.contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
-      c.strides = {columns ? Strides{1, 40} : Strides{5, 1}, Strides{5, 1}};
+      c.strides = {columns ? Strides{1, rows} : Strides{elements, 1}, Strides{elements, 1}};
       c.contract.expr = convert_expr(DType::f32, DType::f32);
       c.contract.epsilon = kind == Rowwise::Kind::layer_norm ? 1e-3 : 0;
       c.tolerance = 1e-5;
@@ -349,7 +353,7 @@ TEST(RowwiseKernel, SpecialValues) {
 // A group that does not fit into scratch is read in pieces, as often as it takes.
 TEST(RowwiseKernel, GroupsBeyondScratch) {
   std::vector<Case> cases;
-  for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::layer_norm}) {
+  for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::layer_norm, Rowwise::Kind::masked_softmax}) {
     Case c;
     c.what = "kind " + std::to_string(static_cast<int>(kind));
     c.contract.family = Family::rowwise;

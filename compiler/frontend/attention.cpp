@@ -19,7 +19,9 @@ struct Request {
   int64_t batch = 0, q_heads = 0, kv_heads = 0, rows = 0, keys = 0, d = 0, dv = 0;
   int64_t past = 0;
   bool has_past = false;
+  bool counts = false;  // nonpad_kv_seqlen is there
   bool causal = false;
+  std::optional<int64_t> left, right;  // keys that a query sees before and behind its own place, if that is limited
   double scale = 1, softcap = 0;
   int64_t mode = 0;  // of qk_matmul_output
   DType softmax = DType::f32;
@@ -99,9 +101,21 @@ Result<void> read_shapes(const Node& node, Request& r) {
   return {};
 }
 
+// Keys on one side, or nothing for -1, which is no limit.
+Result<std::optional<int64_t>> read_window(const Node& node, std::string_view attribute) {
+  LOW_TRY(const int64_t size, node.integer(attribute, -1));
+  if (size < -1) return node.invalid(fmt::format("{} is {}, -1 or more is expected", attribute, size));
+  // More than there can be keys is as good as no limit, and sums with it do not overflow.
+  constexpr int64_t most = int64_t{1} << 60;
+  return size == -1 || size > most ? std::nullopt : std::optional(size);
+}
+
 Result<void> read_attributes(const Node& node, Request& r) {
   LOW_TRY(const int64_t causal, node.integer("is_causal", 0));
   r.causal = causal != 0;
+  LOW_TRY(r.left, read_window(node, "left_window_size"));
+  LOW_TRY(r.right, read_window(node, "right_window_size"));
+  if (r.causal) r.right = 0;  // which is never wider
   // As a model that writes attention out would have it: a constant of the scores' type.
   const double usual = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(r.d, 1)));
   r.scale = r.compute == DType::f64 ? usual : static_cast<double>(static_cast<float>(usual));
@@ -127,18 +141,54 @@ Result<void> read_attributes(const Node& node, Request& r) {
   return {};
 }
 
-// nonpad_kv_seqlen as a mask [batch, 1, 1, keys]: whether a key is below its batch's number.
-Result<ModelValue> padding_mask(Node& node, const Request& r) {
+// nonpad_kv_seqlen, checked.
+Result<void> read_counts(const Node& node, Request& r) {
+  r.counts = node.has(6);
+  if (!r.counts) return {};
   const Type expected{DType::i64, {r.batch}};
   if (node.input(6).type != expected) return wrong_input(node, 6, to_string(expected));
   if (r.has_past) return node.invalid("nonpad_kv_seqlen and past keys exclude each other");
-  LOW_TRY(const ModelValue places, node.emit().iota(r.keys, 0));
-  LOW_TRY(const ModelValue counts, node.emit().reshape(node.input(6), Shape{r.batch, 1, 1, 1}));
-  ExprBuilder expr(2);
-  const uint16_t place = expr.input(0, DType::i64);
-  const uint16_t less = expr.binary(ExprOp::less, place, expr.input(1, DType::i64));
-  const ModelValue pair[] = {places, counts};
-  return node.emit().pointwise(std::move(expr).finish(less), pair);
+  return {};
+}
+
+// The diagonal where it is the same in every batch: query i stands at key i + past.
+std::optional<int64_t> diagonal(const Request& r) {
+  if (r.counts || !r.right) return std::nullopt;
+  return r.past + *r.right;
+}
+
+// What else the places of queries and keys say about who takes part, as a mask of bool that broadcasts to [batch, 1, rows, keys]; nothing if
+// they say nothing. Query i stands at key i + past, or i + count - rows where the batch has `count` valid keys.
+Result<std::optional<ModelValue>> place_mask(Node& node, const Request& r) {
+  if (!r.counts && !r.left) return std::nullopt;
+  // Of four axes: batch, one for all heads, row, key.
+  const bool by_row = r.left || r.right;
+  LOW_TRY(const ModelValue keys, node.emit().iota(r.keys, 0));
+  LOW_TRY(const ModelValue rows, node.emit().iota(by_row ? r.rows : 1, 1));
+  std::vector<ModelValue> operands;
+  LOW_TRY(operands.emplace_back(), node.emit().reshape(keys, Shape{1, 1, 1, r.keys}));
+  LOW_TRY(operands.emplace_back(), node.emit().reshape(rows, Shape{1, 1, by_row ? r.rows : 1, 1}));
+  if (r.counts) {
+    LOW_TRY(operands.emplace_back(), node.emit().reshape(node.input(6), Shape{r.batch, 1, 1, 1}));
+  }
+  ExprBuilder expr(static_cast<int>(operands.size()));
+  const auto number = [&](int64_t value) { return expr.constant_bits(DType::i64, static_cast<uint64_t>(value)); };
+  const auto sum = [&](uint16_t a, uint16_t b) { return expr.binary(ExprOp::add, a, b); };
+  const auto at_most = [&](uint16_t a, uint16_t b) { return expr.binary(ExprOp::less_equal, a, b); };
+  const auto both = [&](uint16_t a, uint16_t b) { return expr.binary(ExprOp::logical_and, a, b); };
+  const uint16_t key = expr.input(0, DType::i64), row = expr.input(1, DType::i64);
+  uint16_t result = 0;
+  if (r.counts) {
+    const uint16_t count = expr.input(2, DType::i64);
+    const uint16_t place = sum(row, sum(count, number(-r.rows)));
+    result = expr.binary(ExprOp::less, key, count);
+    if (r.right) result = both(result, at_most(key, sum(place, number(*r.right))));
+    if (r.left) result = both(result, at_most(place, sum(key, number(*r.left))));
+  } else {
+    result = at_most(sum(row, number(r.past)), sum(key, number(*r.left)));
+  }
+  LOW_TRY(const ModelValue mask, node.emit().pointwise(std::move(expr).finish(result), operands));
+  return std::optional(mask);
 }
 
 // attn_mask, which broadcasts to [batch, q_heads, rows, keys], with four axes; bool or a float.
@@ -171,15 +221,14 @@ Result<ModelValue> given_mask(Node& node, const Request& r) {
   return mask;
 }
 
-// What both masks say; nothing if there is none.
+// What the given mask and the places say; nothing if there is neither.
 Result<std::optional<ModelValue>> mask_of(Node& node, const Request& r) {
   std::optional<ModelValue> mask;
   if (node.has(3)) {
     LOW_TRY(mask, given_mask(node, r));
   }
-  if (!node.has(6)) return mask;
-  LOW_TRY(const ModelValue padding, padding_mask(node, r));
-  if (!mask) return padding;
+  LOW_TRY(const std::optional<ModelValue> places, place_mask(node, r));
+  if (!mask || !places) return mask ? mask : places;
   ExprBuilder expr(2);
   const uint16_t is_key = expr.input(0, DType::boolean);
   const uint16_t given = expr.input(1, mask->dtype());
@@ -189,7 +238,7 @@ Result<std::optional<ModelValue>> mask_of(Node& node, const Request& r) {
           : expr.where(is_key, given,
                        expr.constant_bits(mask->dtype(), encode(mask->dtype(), -std::numeric_limits<double>::infinity(),
                                                                 Overflow::propagate)));
-  const ModelValue pair[] = {padding, *mask};
+  const ModelValue pair[] = {*places, *mask};
   LOW_TRY(mask, node.emit().pointwise(std::move(expr).finish(result), pair));
   return mask;
 }
@@ -213,9 +262,9 @@ Result<ModelValue> join_heads(Node& node, const Request& r, const ModelValue& va
 Result<ModelValue> whole(Node& node, const Request& r, const ModelValue& k, const ModelValue& v,
                          const std::optional<ModelValue>& mask) {
   Attention attention{.scale = r.scale, .softcap = r.softcap};
-  attention.masked = mask.has_value();
+  attention.masked = attention.empty_is_zero = mask.has_value();
   if (mask) attention.mask_heads = r.q_heads;
-  if (r.causal) attention.diagonal = r.past;
+  attention.diagonal = diagonal(r);
   const DType type = node.input(0).dtype();
   std::vector<ModelValue> operands;
   if (r.packed && !r.has_past) {
@@ -280,17 +329,20 @@ Result<Parts> in_parts(Node& node, const Request& r, const ModelValue& k, const 
       const Term takes_part{score.builder, score.builder->input(1, DType::boolean)};
       masked = where(takes_part, score, -number_like(score, std::numeric_limits<double>::infinity()));
     } else {
-      masked = score + masking.input(1, mask->dtype());
+      // A key that takes no part has a score of -infinity whatever it was.
+      const Term added = masking.input(1, mask->dtype());
+      const Term nothing = -number_like(added, std::numeric_limits<double>::infinity());
+      masked = where(added == nothing, nothing, score + added);
     }
     const ModelValue pair[] = {scores, *mask};
     LOW_TRY(scores, emit.pointwise(std::move(masking).finish(masked, r.compute), pair));
   }
-  if (r.causal) {
+  if (const std::optional<int64_t> last_key = diagonal(r)) {
     LOW_TRY(const ModelValue row, emit.iota(r.rows, 1));
     LOW_TRY(const ModelValue key, emit.iota(r.keys, 0));
     ExprBuilder expr(3);
     const uint16_t last = expr.binary(ExprOp::add, expr.input(1, DType::i64),
-                                      expr.constant_bits(DType::i64, static_cast<uint64_t>(r.past)));
+                                      expr.constant_bits(DType::i64, static_cast<uint64_t>(*last_key)));
     const uint16_t takes_part = expr.binary(ExprOp::less_equal, expr.input(2, DType::i64), last);
     const uint16_t nothing =
         expr.constant_bits(r.compute, encode(r.compute, -std::numeric_limits<double>::infinity(), Overflow::propagate));
@@ -300,7 +352,8 @@ Result<Parts> in_parts(Node& node, const Request& r, const ModelValue& k, const 
   }
   LOW_TRY_VOID(keep(2, scores));
   LOW_TRY(scores, emit.cast(scores, r.softmax));
-  LOW_TRY(scores, emit.rowwise(Rowwise{.kind = Rowwise::Kind::softmax, .axes = {3}}, std::span(&scores, 1), r.compute));
+  LOW_TRY(scores,
+          emit.rowwise(Rowwise{.kind = Rowwise::Kind::masked_softmax, .axes = {3}}, std::span(&scores, 1), r.compute));
   LOW_TRY_VOID(keep(3, scores));
   LOW_TRY(scores, emit.reshape(scores, grouped));
   LOW_TRY(ModelValue y, emit.matmul(Matmul{.accumulate = r.compute, .epilogue = {}}, scores, values, type));
@@ -312,12 +365,13 @@ Result<Parts> in_parts(Node& node, const Request& r, const ModelValue& k, const 
 }  // namespace
 
 // Inputs: Q, K, V, attn_mask, past_key, past_value and, since opset 24, nonpad_kv_seqlen. Outputs: Y, present_key, present_value,
-// qk_matmul_output. Order: scale, softcap, masks, softmax. Causal: query i sees the keys up to i + the number of past ones. A row in
-// which no key takes part is NaN, as the operator's definition by softmax has it.
+// qk_matmul_output. Order: scale, softcap, masks, softmax. Causal: the last query sees all valid keys, the one before it one less, and
+// so on. A row in which no key takes part is 0, in Y and in the weights (qk_matmul_output after softmax).
 Handled import_attention(Node& node) {
   Request r;
   LOW_TRY_VOID(read_shapes(node, r));
   LOW_TRY_VOID(read_attributes(node, r));
+  LOW_TRY_VOID(read_counts(node, r));
   LOW_TRY(const std::optional<ModelValue> mask, mask_of(node, r));
   const bool wants_scores = node.wants_output(3);
   const bool separate = r.has_past || wants_scores || node.wants_output(1) || node.wants_output(2);

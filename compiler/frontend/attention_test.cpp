@@ -63,6 +63,12 @@ std::vector<std::string> kinds_of(const Call& call) {
   return kinds;
 }
 
+void refuses(const Call& call, const std::string& part) {
+  const Error error = error_of(model_of(call));
+  EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
+  EXPECT_TRUE(error.kind == ErrorKind::invalid || error.kind == ErrorKind::unsupported) << error.message;
+}
+
 TEST(ImportAttention, PackedInputsAreTheOperands) {
   const Call call{.inputs = {numbers({2, 5, 12}, 1), numbers({2, 7, 6}, 2), numbers({2, 7, 10}, 3)},
                   .attributes = heads(4, 2)};
@@ -163,6 +169,64 @@ TEST(ImportAttention, ShortMasksAndPadding) {
   EXPECT_EQ(values(added[0]), (Values{4, 4}));
 }
 
+// One element a row: q 1 throughout, scores k, values v. Batch 0 has two valid keys, batch 1 four. The last of three queries sees them all.
+TEST(ImportAttention, CausalCountsFromTheLastValidKey) {
+  const Tensor q = f32({2, 1, 3, 1}, {0, 0, 0, 0, 0, 0});
+  const Tensor k = f32({2, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor v = f32({2, 1, 4, 1}, {1, 3, 5, 7, 1, 3, 5, 7});
+  const auto result = [&](std::vector<std::optional<Tensor>> more, const Set& attributes) {
+    more.insert(more.begin(), {q, k, v});
+    return values(run({.opset = 24, .inputs = std::move(more), .attributes = attributes})[0]);
+  };
+  using Values = std::vector<double>;
+  const std::optional<Tensor> counts = i64({2}, {2, 4}), none = std::nullopt;
+  const Set causal = with("is_causal", 1);
+  // Row 0 of batch 0 comes before its first key.
+  EXPECT_EQ(result({none, none, none, counts}, causal), (Values{0, 1, 2, 2, 3, 4}));
+  EXPECT_EQ(result({boolean({3, 4}, {1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 0, 1}), none, none, counts}, causal),
+            (Values{0, 0, 1, 2, 4, 4}));
+}
+
+// Windows: one key back, and one ahead.
+TEST(ImportAttention, Windows) {
+  const Tensor q = f32({2, 1, 3, 1}, {0, 0, 0, 0, 0, 0});
+  const Tensor k = f32({2, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Tensor v = f32({2, 1, 4, 1}, {1, 3, 5, 7, 1, 3, 5, 7});
+  const auto result = [&](std::vector<std::optional<Tensor>> more, const Set& attributes) {
+    more.insert(more.begin(), {q, k, v});
+    return values(run({.opset = 25, .inputs = std::move(more), .attributes = attributes})[0]);
+  };
+  using Values = std::vector<double>;
+  const std::optional<Tensor> counts = i64({2}, {2, 4}), none = std::nullopt;
+  const Set causal = with("is_causal", 1);
+  const Set left = with("left_window_size", 1);
+  EXPECT_EQ(result({none, none, none, counts}, both(causal, left)), (Values{0, 1, 2, 2, 4, 6}));
+  EXPECT_EQ(result({}, both(left, with("right_window_size", 1))), (Values{2, 3, 5, 2, 3, 5}));
+  EXPECT_EQ(result({}, both(causal, left)), (Values{1, 2, 4, 1, 2, 4}));
+  EXPECT_EQ(result({}, with("right_window_size", 1)), (Values{2, 3, 4, 2, 3, 4}));
+  EXPECT_EQ(result({}, both(with("left_window_size", -1), with("right_window_size", INT64_MAX))),
+            (Values{4, 4, 4, 4, 4, 4}));
+  refuses({.opset = 25, .inputs = {q, k, v}, .attributes = with("left_window_size", -2)}, "-1 or more is expected");
+  refuses({.opset = 24, .inputs = {q, k, v}, .attributes = with("left_window_size", 2)}, "not supported in opset 24");
+}
+
+// Whatever kind of mask takes all keys of a row away, and whatever its scores are.
+TEST(ImportAttention, RowsWithoutKeysAreZero) {
+  const Tensor q = f32({1, 1, 3, 1}, {1, 1, HUGE_VALF});
+  const Tensor k = f32({1, 1, 2, 1}, {1, 1});
+  const Tensor v = f32({1, 1, 2, 1}, {2, 4});
+  for (const Tensor& mask : {boolean({3, 2}, {1, 1, 0, 0, 0, 0}), f32({3, 2}, {0, 0, -inf, -inf, -inf, -inf})}) {
+    for (int64_t mode = 0; mode < 4; ++mode) {
+      const auto whole = run({.inputs = {q, k, v, mask}, .attributes = {}});
+      EXPECT_EQ(values(whole[0]), (std::vector<double>{3, 0, 0})) << name(mask.dtype());
+      const auto parts =
+          run({.inputs = {q, k, v, mask}, .attributes = with("qk_matmul_output_mode", mode), .outputs = 4});
+      EXPECT_EQ(values(parts[0]), (std::vector<double>{3, 0, 0})) << name(mask.dtype());
+      if (mode == 3) EXPECT_EQ(values(parts[3]), (std::vector<double>{0.5, 0.5, 0, 0, 0, 0}));
+    }
+  }
+}
+
 TEST(ImportAttention, NothingIsSummedToZero) {
   const std::vector<Tensor> no_keys =
       run({.inputs = {numbers({1, 2, 3, 4}, 1), Tensor(DType::f32, {1, 2, 0, 4}), Tensor(DType::f32, {1, 2, 0, 5})},
@@ -174,12 +238,6 @@ TEST(ImportAttention, NothingIsSummedToZero) {
       run({.inputs = {Tensor(DType::f32, {1, 1, 3, 0}), Tensor(DType::f32, {1, 1, 2, 0}), f32({1, 1, 2, 1}, {2, 4})},
            .attributes = {}});
   EXPECT_EQ(values(no_elements[0]), (std::vector<double>{3, 3, 3}));
-}
-
-void refuses(const Call& call, const std::string& part) {
-  const Error error = error_of(model_of(call));
-  EXPECT_NE(error.message.find(part), std::string::npos) << error.message;
-  EXPECT_TRUE(error.kind == ErrorKind::invalid || error.kind == ErrorKind::unsupported) << error.message;
 }
 
 TEST(ImportAttention, Refusals) {

@@ -30,6 +30,10 @@ constexpr OperatorInfo operators[] = {
      "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision", import_attention},
     {"", "Attention", 24, 3, 7, 4,
      "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision", import_attention},
+    {"", "Attention", 25, 3, 7, 4,
+     "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size scale softcap "
+     "softmax_precision",
+     import_attention},
     {"", "BatchNormalization", 7, 5, 5, 5, "epsilon momentum spatial", import_batch_normalization},
     {"", "BatchNormalization", 9, 5, 5, 5, "epsilon momentum", import_batch_normalization},
     {"", "BatchNormalization", 14, 5, 5, 3, "epsilon momentum training_mode", import_batch_normalization},

@@ -34,7 +34,8 @@ TEST(AttentionGraph, TextRoundTrip) {
                 .scale = 0.1,
                 .softcap = 1.5,
                 .diagonal = -3,
-                .empty_is_zero = true};
+                .empty_is_zero = true,
+                .masked_score = -1e9};
   all.epilogue = add_one_extra(DType::i8);
   const ValueId operands[] = {q, k, v, mask, extra};
   builder.output("all", builder.attention(all, operands, DType::i8));
@@ -47,7 +48,8 @@ TEST(AttentionGraph, TextRoundTrip) {
   EXPECT_EQ(print(*parsed), text);
   EXPECT_NE(text.find("%5 = attention %0 %1 %2 : f32[2,5,20] {q_heads=4 kv_heads=2 scale=1}\n"), std::string::npos)
       << text;
-  EXPECT_NE(text.find("{q_heads=4 kv_heads=2 mask_heads=2 scale=0.1 softcap=1.5 diagonal=-3 empty_is_zero epilogue=\""),
+  EXPECT_NE(text.find("{q_heads=4 kv_heads=2 mask_heads=2 scale=0.1 softcap=1.5 diagonal=-3 empty_is_zero "
+                      "masked_score=-1e+09 epilogue=\""),
             std::string::npos)
       << text;
 }
@@ -60,7 +62,8 @@ TEST(AttentionGraph, ParserRefuses) {
         "{q_heads=0 kv_heads=0 scale=1}", "{q_heads=2 kv_heads=2 scale=x}", "{q_heads=2 kv_heads=2 scale=inf}",
         "{q_heads=2 kv_heads=2 scale=1 softcap=-1}", "{q_heads=2 kv_heads=2 scale=1 diagonal=a}",
         "{q_heads=2 kv_heads=2 scale=1 mask_heads=1}", "{q_heads=2 kv_heads=2 scale=1 masked}",
-        "{q_heads=9223372036854775807 kv_heads=1 scale=1}", "{q_heads=9223372036854775808 kv_heads=1 scale=1}"}) {
+        "{q_heads=2 kv_heads=2 scale=1 masked_score=-1}", "{q_heads=9223372036854775807 kv_heads=1 scale=1}",
+        "{q_heads=9223372036854775808 kv_heads=1 scale=1}"}) {
     const Result<Graph> parsed = parse_graph(head + std::string(attributes) + "\n", {});
     ASSERT_FALSE(parsed) << attributes;
     EXPECT_EQ(parsed.error().kind, ErrorKind::invalid) << attributes;
@@ -119,70 +122,6 @@ TEST(AttentionGraph, VerifyRefuses) {
   refuses(scaled, {q, k, v, {f32, {5}}}, y, "does not broadcast");
   refuses(scaled, {q, k, v}, y, "2 inputs; 1 are given");
   refuses(scaled, {{DType::f64, {2, 5, 12}}, k, v, {f32, {20}}}, y, "input 0 as f32; it is f64");
-}
-
-Tensor folded(const Attention& attributes, const std::vector<Tensor>& operands, const Type& result) {
-  GraphBuilder builder;
-  std::vector<ValueId> ids;
-  std::vector<const Tensor*> pointers;
-  for (const Tensor& operand : operands) {
-    ids.push_back(builder.input("x", {operand.dtype(), operand.shape()}));
-    pointers.push_back(&operand);
-  }
-  const OpId op = builder.add(attributes, ids, {&result, 1});
-  const Result<void> verified = verify(builder.peek());
-  EXPECT_TRUE(verified) << verified.error().message;
-  if (!verified) return Tensor();
-  const Result<std::vector<Tensor>> results = fold(builder.peek(), builder.peek().op(op), pointers);
-  EXPECT_TRUE(results);
-  return results ? (*results)[0] : Tensor();
-}
-
-Tensor make(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  Tensor tensor(dtype, shape);
-  for (size_t i = 0; i < values.size(); ++i) tensor.set_value(static_cast<int64_t>(i), values[i]);
-  return tensor;
-}
-
-void expect_near(const Tensor& actual, const std::vector<double>& expected) {
-  ASSERT_EQ(actual.elements(), static_cast<int64_t>(expected.size()));
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double value = actual.value(static_cast<int64_t>(i));
-    if (std::isnan(expected[i])) {
-      EXPECT_TRUE(std::isnan(value)) << i;
-    } else {
-      EXPECT_NEAR(value, expected[i], 1e-6) << i;
-    }
-  }
-}
-
-// Two heads of one element: queries 1 and 2, keys (0, 1) and (0, 2), values (3, 7) and (1, 5), all for both batches; scores 0 and 1, 0 and 4.
-TEST(FoldAttention, ByHand) {
-  const Tensor q = make(f32, {2, 1, 2}, {1, 2, 1, 2});
-  const Tensor k = make(DType::f16, {1, 2, 2}, {0, 0, 1, 2});
-  const Tensor v = make(f32, {1, 2, 2}, {3, 1, 7, 5});
-  const auto mean = [](double a, double b, double score) { return (a + b * std::exp(score)) / (1 + std::exp(score)); };
-  const Type y{f32, {2, 1, 2}};
-  Attention attention{.q_heads = 2, .kv_heads = 2};
-  const double first = mean(3, 7, 1);
-  const double second = mean(1, 5, 4);
-  expect_near(folded(attention, {q, k, v}, y), {first, second, first, second});
-  attention.scale = 0.5;
-  attention.softcap = 2;
-  expect_near(folded(attention, {q, k, v}, y), {mean(3, 7, 2 * std::tanh(0.25)), mean(1, 5, 2 * std::tanh(1.0)),
-                                                mean(3, 7, 2 * std::tanh(0.25)), mean(1, 5, 2 * std::tanh(1.0))});
-  attention = {.q_heads = 2, .kv_heads = 2, .mask_heads = 2, .masked = true};
-  expect_near(folded(attention, {q, k, v, make(boolean, {2, 2, 1, 2}, {1, 1, 1, 0, 0, 1, 0, 0})}, y),
-              {first, 1, 7, NAN});
-  expect_near(folded(attention, {q, k, v, make(f32, {1, 2, 1, 2}, {0, 1, 2, 0})}, y),
-              {mean(3, 7, 2), mean(1, 5, 2), mean(3, 7, 2), mean(1, 5, 2)});
-  attention = {.q_heads = 2, .kv_heads = 2, .diagonal = 0};
-  expect_near(folded(attention, {q, k, v}, y), {3, 1, 3, 1});
-  attention.diagonal = -1;
-  expect_near(folded(attention, {q, k, v}, y), {NAN, NAN, NAN, NAN});
-  attention.empty_is_zero = true;
-  attention.epilogue = add_one_extra();
-  expect_near(folded(attention, {q, k, v, make(f32, {2}, {10, 20})}, y), {10, 20, 10, 20});
 }
 
 }  // namespace

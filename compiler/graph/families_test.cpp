@@ -280,6 +280,9 @@ TEST(FoldFamilies, Rowwise) {
        {2, 6});
   const Tensor none = tensor(f32, {2}, {-INFINITY, -INFINITY});
   EXPECT_TRUE(std::isnan(folded(Rowwise{.axes = {0}}, {none}, {f32, {2}}).value(0)));
+  near(folded(Rowwise{.kind = Rowwise::Kind::masked_softmax, .axes = {0}}, {none}, {f32, {2}}), {0, 0});
+  near(folded(Rowwise{.kind = Rowwise::Kind::masked_softmax, .axes = {1}}, {x}, {f32, {2, 2}}),
+       {1 / (1 + e), e / (1 + e), 1 / (1 + e), e / (1 + e)});
 }
 
 TEST(ExprFamilies, Bits) {

@@ -128,7 +128,7 @@ std::vector<Shape> quantization_shapes(const Shape& x, std::optional<int> axis, 
 
 bool foldable(const Op& op) {
   return !std::holds_alternative<Input>(op.attributes) && !std::holds_alternative<Output>(op.attributes) &&
-         !std::holds_alternative<Repeat>(op.attributes);
+         !std::holds_alternative<Attention>(op.attributes) && !std::holds_alternative<Repeat>(op.attributes);
 }
 
 Result<std::vector<Tensor>> fold(const Graph& graph, const Op& op, std::span<const Tensor* const> operands) {
@@ -185,8 +185,6 @@ Result<std::vector<Tensor>> fold(const Graph& graph, const Op& op, std::span<con
     out = fold_cumulative(*cumulative, operands, result);
   } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
     out = fold_rowwise(*rowwise, operands, result);
-  } else if (const auto* attention = std::get_if<Attention>(&op.attributes)) {
-    out = fold_attention(*attention, operands, result);
   }
   std::vector<Tensor> results;
   results.push_back(std::move(out));

@@ -9,7 +9,7 @@
 
 namespace low {
 
-// Whether `fold` evaluates this kind of operation: all but input, output and repeat.
+// Whether `fold` evaluates this kind of operation: all but input, output, attention and repeat.
 bool foldable(const Op& op);
 
 // The operation's results for operands with these values. `operands` have the types of the operation's operands.

@@ -22,8 +22,6 @@ Tensor fold_reduce(const Reduce& reduce, FoldOperands operands, const Type& resu
 Tensor fold_cumulative(const Cumulative& cumulative, FoldOperands operands, const Type& result);
 // fold_rowwise.cpp
 Tensor fold_rowwise(const Rowwise& rowwise, FoldOperands operands, const Type& result);
-// fold_attention.cpp
-Tensor fold_attention(const Attention& attention, FoldOperands operands, const Type& result);
 
 // Strides with which an operand of shape `from` is read for a result of shape `to`: 0 along broadcast axes.
 inline Strides broadcast_strides(const Shape& from, const Shape& to) {

@@ -21,13 +21,18 @@ void normalize(const Rowwise& rowwise, std::span<T> values) {
   const auto count = static_cast<T>(values.size());
   switch (rowwise.kind) {
     case Rowwise::Kind::softmax:
+    case Rowwise::Kind::masked_softmax:
     case Rowwise::Kind::log_softmax: {
       const T most = maximum<T>(values);
+      if (rowwise.kind == Rowwise::Kind::masked_softmax && most == -std::numeric_limits<T>::infinity()) {
+        std::ranges::fill(values, T{0});
+        break;
+      }
       T sum = 0;
       for (const T value : values) sum += std::exp(value - most);
       const T log_sum = std::log(sum);
       for (T& value : values) {
-        value = rowwise.kind == Rowwise::Kind::softmax ? std::exp(value - most) / sum : value - most - log_sum;
+        value = rowwise.kind == Rowwise::Kind::log_softmax ? value - most - log_sum : std::exp(value - most) / sum;
       }
       break;
     }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,11 +131,12 @@ struct Cumulative {
 };
 // (value, extras…) -> (value): normalizes groups of elements: all that differ only in `axes`. Floats; computed in f32 (f64 for f64), in two passes:
 //  softmax: exp(x - max) / sum(exp(x - max));  log_softmax: x - max - log(sum(exp(x - max)));  a group of -infinities alone gives NaN, as ONNX
+//  masked_softmax: softmax, but a group of -infinities alone, in which nothing takes part, gives zeros
 //  layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon);  rms_norm: x / sqrt(mean(x^2) + epsilon)
 // The epilogue maps (normalized, extras…) to the result's element as in Matmul (scale and bias are extras). epsilon is 0 or more, and 0
 // for the softmaxes.
 struct Rowwise {
-  enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm } kind = Kind::softmax;
+  enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm, masked_softmax } kind = Kind::softmax;
   Shape axes;  // ascending, not empty
   double epsilon = 0;
   std::optional<Expr> epilogue = std::nullopt;
@@ -146,10 +148,11 @@ struct Rowwise {
 // h / (q_heads / kv_heads) (grouped queries). Tensors [b, heads, m, d] are the case batch = b * heads of one packed head each.
 //   score[i, j] = (sum over d of q[i] k[j]) * scale; with softcap > 0: softcap * tanh(score / softcap); + mask[i, j]
 //   result[i]   = sum over j of softmax over j (score[i])[j] * v[j], then the epilogue
-// `mask` is bool (true: j takes part) or a float that is added; its shape [mb, mh, m, n] broadcasts to
-// [batch * q_heads / mask_heads, mask_heads, m, n], whose leading two axes count the heads in the order (batch, head); mask_heads
-// divides batch * q_heads. `diagonal`: j takes part in row i only if j <= i + diagonal (causal attention; a past of p keys shifts it by p).
-// A row in which nothing takes part gives NaN, as softmax does for -infinities alone, unless `empty_is_zero`, which gives 0.
+// `mask` is bool (false: the score becomes `masked_score`, which is finite or -infinity) or a float that is added; its shape
+// [mb, mh, m, n] broadcasts to [batch * q_heads / mask_heads, mask_heads, m, n], whose leading two axes count the heads in the order
+// (batch, head); mask_heads divides batch * q_heads. `diagonal`: j takes part in row i only if j <= i + diagonal (causal attention; a
+// past of p keys shifts it by p). A row of -infinities alone gives NaN, as softmax does, unless `empty_is_zero`: then it gives 0, and a
+// key whose mask is -infinity takes no part whatever its score (which may be NaN or infinite).
 // Computed in f32 (f64 for f64 operands). q, k, v: floats (FP8 included) of dtypes that may differ. The epilogue maps (normalized
 // element, extras…) to the result's element as in Rowwise; extras broadcast to the result's shape; without one, it is converted.
 // d, dv, n and the numbers of heads are at least 1.
@@ -160,6 +163,7 @@ struct Attention {
   double softcap = 0;
   std::optional<int64_t> diagonal = std::nullopt;
   bool empty_is_zero = false;
+  double masked_score = -std::numeric_limits<double>::infinity();  // -infinity but where the mask is bool
   std::optional<Expr> epilogue = std::nullopt;
   bool operator==(const Attention&) const = default;
 };

@@ -432,6 +432,7 @@ class Parser {
     if (reader.has("softcap")) attention.softcap = reader.number("softcap");
     if (reader.has("diagonal")) attention.diagonal = reader.signed_integer("diagonal");
     attention.empty_is_zero = reader.flag("empty_is_zero");
+    if (reader.has("masked_score")) attention.masked_score = reader.number("masked_score");
     if (reader.has("epilogue")) attention.epilogue = reader.expr("epilogue");
     return attention;
   }

@@ -14,6 +14,7 @@
 // Values are numbered by their ids. Attributes at their defaults (false, propagate for casts, saturate for quantize)
 // are left out.
 #include <bit>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -95,6 +96,7 @@ std::string attention_text(const Attention& a) {
   if (a.softcap != 0) out += " softcap=" + double_to_string(a.softcap);
   if (a.diagonal) out += fmt::format(" diagonal={}", *a.diagonal);
   if (a.empty_is_zero) out += " empty_is_zero";
+  if (std::isfinite(a.masked_score)) out += " masked_score=" + double_to_string(a.masked_score);
   if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
   return out;
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/graph/graph.h"
+#include "compiler/graph/kind_names.h"
 #include "compiler/graph/shapes.h"
 
 namespace low {
@@ -340,14 +341,14 @@ class Verifier {
 
   std::string rowwise(const Rowwise& a) const {
     if (std::string error = counts(1, a.epilogue ? UINT16_MAX : 1, 1); !error.empty()) return error;
-    const bool is_softmax = a.kind == Rowwise::Kind::softmax || a.kind == Rowwise::Kind::log_softmax;
-    if (a.kind > Rowwise::Kind::rms_norm) return "unknown kind";
+    const bool is_norm = a.kind == Rowwise::Kind::layer_norm || a.kind == Rowwise::Kind::rms_norm;
+    if (static_cast<size_t>(a.kind) >= rowwise_kinds.size()) return "unknown kind";
     if (a.axes.rank() == 0 || !are_axes(a.axes, operand(0).shape.rank())) {
       return fmt::format("axes {} of {}", to_string(a.axes), to_string(operand(0)));
     }
     if (!is_float(operand(0).dtype)) return "of " + to_string(operand(0));
     // Also refuses NaN.
-    if (!(a.epsilon >= 0) || std::isinf(a.epsilon) || (is_softmax && a.epsilon != 0)) {
+    if (!(a.epsilon >= 0) || std::isinf(a.epsilon) || (!is_norm && a.epsilon != 0)) {
       return fmt::format("epsilon {}", a.epsilon);
     }
     if (std::string error = expect({result().dtype, operand(0).shape}); !error.empty()) return error;
@@ -371,6 +372,10 @@ class Verifier {
     if (!std::isfinite(a.softcap) || a.softcap < 0) return fmt::format("softcap {}", a.softcap);
     if (std::string error = expect({result().dtype, *shape}); !error.empty()) return error;
     if (std::string error = mask(a); !error.empty()) return error;
+    const bool chooses = a.masked && operand(3).dtype == DType::boolean;
+    if (std::isnan(a.masked_score) || a.masked_score > max_finite(DType::f64) ||
+        (!chooses && std::isfinite(a.masked_score)))
+      return fmt::format("masked_score {}{}", a.masked_score, chooses ? "" : " without a mask of bool");
     if (!a.epilogue && !is_float(result().dtype)) return "to " + to_string(result());
     return epilogue(a.epilogue, attention_type(operand(0).dtype, operand(1).dtype, operand(2).dtype), fixed);
   }

@@ -85,6 +85,7 @@ TEST(Attention, TextRoundTrip) {
                                        .empty_is_zero = (flags & 16) != 0,
                                        .scale = 0.1,  // no short binary fraction
                                        .softcap = flags % 3 == 0 ? 0 : 30.7};
+    if (flags % 5 == 0) kind.masked_score = -3e38;
     const Result<TileGraph> graph = graph_of(contract({5, 9, 4, 7}, kind, kind.partial ? 0 : 1));
     ASSERT_TRUE(graph) << graph.error().message;
     const std::string text = print(*graph);
@@ -104,6 +105,7 @@ TEST(Attention, ContractsThatDifferInOneFieldAreTwo) {
   EXPECT_NE(id({.scale = 2}), plain);
   EXPECT_NE(id({.softcap = 2}), plain);
   EXPECT_NE(id({.empty_is_zero = true}), plain);
+  EXPECT_NE(id({.masked_score = -1}), plain);
 }
 
 TEST(Attention, RefusesBrokenContracts) {
@@ -133,6 +135,7 @@ TEST(Attention, RefusesBrokenContracts) {
       {[](KernelContract& c) { c.math = DType::f64; }, "cannot multiply in f64 and accumulate in f32"},
       {[](KernelContract& c) { c.attention.scale = HUGE_VAL; }, "scale that is not finite"},
       {[](KernelContract& c) { c.attention.softcap = -1; }, "softcap that is negative"},
+      {[](KernelContract& c) { c.attention.masked_score = HUGE_VAL; }, "masked_score of inf"},
       {[](KernelContract& c) { c.expr = {}; }, "no nodes"},
       {[](KernelContract& c) { c.operands.back().dtype = DType::f16; }, "the result is f16"},
       {[](KernelContract& c) { c.operands[6].dtype = DType::f16; }, "the operand is f16"},
@@ -172,7 +175,7 @@ TEST(Attention, CostCountsBothProducts) {
   const CostReport report = cost(*graph, machine);
   EXPECT_EQ(report.flop, 2.0 * 48 * 700 * (64 + 80));
   // At least what the products take at the machine's rate, and less than twice that.
-  const double products = report.flop / matmul_rate(machine, DType::f32, DType::f32);
+  const double products = report.flop / matmul_rate(machine, DType::f32, DType::f32).flop_per_cycle;
   EXPECT_GE(report.total.items.compute, products);
   EXPECT_LE(report.total.items.compute, 2 * products);
 }

@@ -66,7 +66,7 @@ struct Maker {
     KernelContract contract;
     contract.family = Family::gemm;
     contract.extents = mnk;
-    contract.math = math;
+    contract.math = contract.math_b = math;
     contract.accumulate = accumulate;
     const std::vector<Access> rows{Access::strided, Access::unit};
     contract.operands = {{a, rows}, {b, rows}, {accumulate, rows}};

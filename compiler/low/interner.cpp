@@ -53,7 +53,7 @@ size_t InternHash::operator()(const Geometry& value) const {
 
 size_t InternHash::operator()(const KernelContract& value) const {
   Mixer mixer;
-  mixer.add(value.family).add(value.extents).add(value.math).add(value.accumulate).add(value.stage_k);
+  mixer.add(value.family).add(value.extents).add(value.math).add(value.math_b).add(value.accumulate).add(value.stage_k);
   mixer.add(uint64_t{value.operands.size()});
   for (const OperandContract& operand : value.operands) {
     mixer.add(operand.dtype).add(uint64_t{operand.access.size()});
@@ -65,6 +65,7 @@ size_t InternHash::operator()(const KernelContract& value) const {
   if (value.family == Family::attention) {
     const KernelContract::AttentionKind& kind = value.attention;
     mixer.add(std::bit_cast<uint64_t>(kind.scale)).add(std::bit_cast<uint64_t>(kind.softcap));
+    mixer.add(std::bit_cast<uint64_t>(kind.masked_score));
     mixer.add((kind.masked ? uint64_t{1} : 0) | (kind.causal ? 2U : 0U) | (kind.continues ? 4U : 0U) |
               (kind.partial ? 8U : 0U) | (kind.empty_is_zero ? 16U : 0U));
   }

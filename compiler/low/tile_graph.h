@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -131,7 +132,8 @@ struct OperandContract {
 struct KernelContract {
   Family family = Family::pointwise;
   Shape extents;                  // gemm: (m, n, k) of one run; others: the iteration space, at least one outer axis
-  DType math = DType::f32;        // gemm: the products' operands are converted to this
+  DType math = DType::f32;        // gemm: a is converted to this before it is multiplied; others: see below
+  DType math_b = DType::f32;      // gemm: b, likewise; f32 in others
   DType accumulate = DType::f32;  // gemm, reduce, cumulative: of the sums; rowwise: f32 or f64, in which it computes
   int64_t stage_k = 0;            // gemm: depth in which the kernel stages operands; a hint that changes no result
   // gemm: a, b, extras…, result; pointwise: inputs…, result; reduce, rowwise: x, extras…, result; cumulative: x, result;
@@ -155,6 +157,7 @@ struct KernelContract {
   struct AttentionKind {
     bool masked = false, causal = false, continues = false, partial = false, empty_is_zero = false;
     double scale = 1, softcap = 0;
+    double masked_score = -std::numeric_limits<double>::infinity();  // as in Attention
     bool operator==(const AttentionKind&) const = default;
   };
   AttentionKind attention;

@@ -33,12 +33,10 @@ std::optional<double> hexadecimal(std::string_view text) {
   return value;
 }
 
-template <typename E, size_t n>
-std::optional<E> named(std::string_view text, const std::string_view (&names)[n]) {
-  for (size_t i = 0; i < n; ++i) {
-    if (names[i] == text) return static_cast<E>(i);
-  }
-  return std::nullopt;
+template <typename E>
+std::optional<E> named(std::string_view text, std::span<const std::string_view> names) {
+  const auto found = std::ranges::find(names, text);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<E>(found - names.begin()));
 }
 
 std::optional<Shape> parse_shape(std::string_view text) {
@@ -83,8 +81,8 @@ class Line {
     wrong(expected, found);
     return T{};
   }
-  template <typename E, size_t n>
-  E one_of(std::string_view expected, const std::string_view (&names)[n]) {
+  template <typename E>
+  E one_of(std::string_view expected, std::span<const std::string_view> names) {
     const std::string_view found = word();
     if (const std::optional<E> value = named<E>(found, names)) return *value;
     wrong(expected, found);
@@ -295,6 +293,7 @@ class Parser {
     contract.extents = line.shape("extents");
     line.expect("math");
     contract.math = line.dtype();
+    if (contract.family == Family::gemm) contract.math_b = line.dtype();
     line.expect("accumulate");
     contract.accumulate = line.dtype();
     line.expect("stage");
@@ -338,10 +337,10 @@ class Parser {
     line.expect("inner");
     contract.inner = static_cast<int>(line.index("axis", max_rank + 1));
     if (contract.family == Family::reduce) {
-      contract.kind = static_cast<uint8_t>(line.one_of<Reduce::Kind>("a kind of reduction", reduce_names));
+      contract.kind = static_cast<uint8_t>(line.one_of<Reduce::Kind>("a kind of reduction", reduce_kinds));
       contract.last = line.one_of<int>("'first' or 'last'", end_names) == 1;
     } else if (contract.family == Family::rowwise) {
-      contract.kind = static_cast<uint8_t>(line.one_of<Rowwise::Kind>("a kind of normalization", rowwise_names));
+      contract.kind = static_cast<uint8_t>(line.one_of<Rowwise::Kind>("a kind of normalization", rowwise_kinds));
       line.expect("epsilon");
       contract.epsilon = line.take<double>("a hexadecimal number", hexadecimal);
     } else if (contract.family == Family::cumulative) {
@@ -355,6 +354,10 @@ class Parser {
     kind.scale = line.take<double>("a hexadecimal number", hexadecimal);
     line.expect("softcap");
     kind.softcap = line.take<double>("a hexadecimal number", hexadecimal);
+    if (line.peek() == "masked_score") {
+      line.word();
+      kind.masked_score = line.take<double>("a hexadecimal number", hexadecimal);
+    }
     bool* const flags[] = {&kind.masked, &kind.causal, &kind.continues, &kind.partial, &kind.empty_is_zero};
     for (size_t i = 0; i < std::size(flags); ++i) {
       if (line.peek() != attention_names[i]) continue;

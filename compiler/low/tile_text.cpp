@@ -29,6 +29,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -96,9 +97,10 @@ class Printer {
     }
     for (size_t i = 0; i < graph_.contracts().size(); ++i) {
       const KernelContract& contract = graph_.contracts()[i];
-      out_ += fmt::format("contract {} {} extents {} math {} accumulate {} stage {} operands", i,
-                          family_names[static_cast<size_t>(contract.family)], to_string(contract.extents),
-                          name(contract.math), name(contract.accumulate), contract.stage_k);
+      out_ += fmt::format("contract {} {} extents {} math {}", i, family_names[static_cast<size_t>(contract.family)],
+                          to_string(contract.extents), name(contract.math));
+      if (contract.family == Family::gemm) out_ += fmt::format(" {}", name(contract.math_b));
+      out_ += fmt::format(" accumulate {} stage {} operands", name(contract.accumulate), contract.stage_k);
       for (const OperandContract& operand : contract.operands) {
         out_ += fmt::format(" {}:", name(operand.dtype));
         for (const Access access : operand.access) out_ += access_letters[static_cast<size_t>(access)];
@@ -132,15 +134,16 @@ class Printer {
     if (contract.family == Family::attention) return attention_words(contract.attention);
     out_ += fmt::format(" inner {}", contract.inner);
     if (contract.family == Family::reduce)
-      out_ += fmt::format(" {} {}", reduce_names[contract.kind], end_names[contract.last ? 1 : 0]);
+      out_ += fmt::format(" {} {}", reduce_kinds[contract.kind], end_names[contract.last ? 1 : 0]);
     if (contract.family == Family::rowwise)
-      out_ += fmt::format(" {} epsilon {}", rowwise_names[contract.kind], hexadecimal(contract.epsilon));
+      out_ += fmt::format(" {} epsilon {}", rowwise_kinds[contract.kind], hexadecimal(contract.epsilon));
     if (contract.family == Family::cumulative)
       out_ += fmt::format(" {} {}", whole_names[contract.exclusive ? 1 : 0], direction_names[contract.reverse ? 1 : 0]);
   }
 
   void attention_words(const KernelContract::AttentionKind& kind) {
     out_ += fmt::format(" scale {} softcap {}", hexadecimal(kind.scale), hexadecimal(kind.softcap));
+    if (std::isfinite(kind.masked_score)) out_ += fmt::format(" masked_score {}", hexadecimal(kind.masked_score));
     const bool flags[] = {kind.masked, kind.causal, kind.continues, kind.partial, kind.empty_is_zero};
     for (size_t i = 0; i < std::size(flags); ++i)
       if (flags[i]) out_ += fmt::format(" {}", attention_names[i]);

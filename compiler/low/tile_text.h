@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "compiler/graph/kind_names.h"
+
 namespace low::tile_text {
 
 inline constexpr std::string_view role_names[] = {"input", "output", "parameter", "intermediate"};
@@ -10,8 +12,6 @@ inline constexpr std::string_view padding_names[] = {"unspecified", "zero"};
 inline constexpr std::string_view family_names[] = {"gemm",       "pointwise", "reduce",   "rowwise",
                                                     "cumulative", "gather",    "attention"};
 inline constexpr std::string_view overflow_names[] = {"saturate", "propagate"};
-inline constexpr std::string_view reduce_names[] = {"sum", "product", "max", "min", "index_max", "index_min"};
-inline constexpr std::string_view rowwise_names[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
 inline constexpr std::string_view end_names[] = {"first", "last"};
 inline constexpr std::string_view whole_names[] = {"inclusive", "exclusive"};
 inline constexpr std::string_view direction_names[] = {"forward", "reverse"};

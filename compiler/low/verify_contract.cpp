@@ -70,6 +70,8 @@ std::string check_attention(const KernelContract& contract) {
   const KernelContract::AttentionKind& kind = contract.attention;
   if (!std::isfinite(kind.scale)) return "attention has a scale that is not finite";
   if (!std::isfinite(kind.softcap) || kind.softcap < 0) return "attention has a softcap that is negative or not finite";
+  if (std::isnan(kind.masked_score) || kind.masked_score > max_finite(DType::f64))
+    return fmt::format("attention has a masked_score of {}", kind.masked_score);
   const AttentionOperands known = attention_operands(contract);
   for (size_t i = 0; i < contract.operands.size(); ++i) {
     const DType dtype = contract.operands[i].dtype;
@@ -92,15 +94,15 @@ std::string check_family(const KernelContract& contract) {
       if (contract.stage_k < 0) return fmt::format("stage_k is {}", contract.stage_k);
       if (!accumulates(contract.accumulate))
         return fmt::format("gemm cannot accumulate in {}", name(contract.accumulate));
-      if (contract.math == DType::boolean || is_float(contract.math) != is_float(contract.accumulate)) {
-        return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(contract.math),
-                           name(contract.accumulate));
+      for (const DType math : {contract.math, contract.math_b}) {
+        if (math == DType::boolean || is_float(math) != is_float(contract.accumulate))
+          return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(math), name(contract.accumulate));
       }
       return "";
     case Family::pointwise:
       return "";
     case Family::reduce: {
-      if (contract.kind > static_cast<uint8_t>(Reduce::Kind::index_min)) return "reduce of an unknown kind";
+      if (contract.kind >= reduce_kinds.size()) return "reduce of an unknown kind";
       const DType sum = contract.accumulate;
       if (is_float(sum) && sum != DType::f32 && sum != DType::f64)
         return fmt::format("reduce cannot accumulate in {}", name(sum));
@@ -119,7 +121,7 @@ std::string check_family(const KernelContract& contract) {
       return "";
     }
     case Family::rowwise:
-      if (contract.kind > static_cast<uint8_t>(Rowwise::Kind::rms_norm)) return "rowwise of an unknown kind";
+      if (contract.kind >= rowwise_kinds.size()) return "rowwise of an unknown kind";
       if (contract.accumulate != DType::f32 && contract.accumulate != DType::f64)
         return fmt::format("rowwise cannot compute in {}", name(contract.accumulate));
       return "";

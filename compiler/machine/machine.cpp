@@ -45,26 +45,32 @@ std::string known_targets() {
 
 }  // namespace
 
-double matmul_rate(const Machine& machine, DType a, DType b, DType* math) {
-  DType ignored;
-  DType& computed = math != nullptr ? *math : ignored;
-  computed = a;
-  if (const double rate = rate_of(machine, a, b); rate > 0) return rate;
-  // FP8 prefers bf16, which holds all four formats in its normal range: some f16 instructions flush subnormals.
-  if (is_float(a) && is_float(b)) {
+MathRate matmul_rate(const Machine& machine, DType a, DType b) {
+  if (const double rate = rate_of(machine, a, b); rate > 0) return {a, b, rate};
+  const DType both[] = {a, b};
+  return matmul_rate(machine, both);
+}
+
+MathRate matmul_rate(const Machine& machine, std::span<const DType> operands) {
+  const DType first = operands.front();
+  const auto all = [&](auto is) { return std::ranges::all_of(operands, is); };
+  if (all([&](DType type) { return type == first; })) {
+    if (const double rate = rate_of(machine, first, first); rate > 0) return {first, first, rate};
+  }
+  DType computed;
+  if (all([](DType type) { return is_float(type); })) {
+    // FP8 prefers bf16, which holds all four formats in its normal range: some f16 instructions flush subnormals.
     for (const DType wide : {DType::bf16, DType::f16, DType::f32, DType::f64}) {
-      computed = wide;
-      if (!holds(wide, a) || !holds(wide, b)) continue;
-      if (const double rate = rate_of(machine, wide, wide); rate > 0) return rate;
+      if (!all([&](DType type) { return holds(wide, type); })) continue;
+      if (const double rate = rate_of(machine, wide, wide); rate > 0) return {wide, wide, rate};
     }
-    computed = a == DType::f64 || b == DType::f64 ? DType::f64 : DType::f32;
+    computed = all([](DType type) { return type != DType::f64; }) ? DType::f32 : DType::f64;
   } else {
-    const bool wide = std::max(byte_size(a), byte_size(b)) > 4;
-    computed = wide ? DType::i64 : DType::i32;
-    if (const double rate = rate_of(machine, computed, computed); rate > 0) return rate;
+    computed = all([](DType type) { return byte_size(type) <= 4; }) ? DType::i32 : DType::i64;
+    if (const double rate = rate_of(machine, computed, computed); rate > 0) return {computed, computed, rate};
   }
   // A multiplication and an addition on the vector unit; lanes of 8 bytes are half as many.
-  return machine.vector_flop_per_cycle / (byte_size(computed) > 4 ? 2 : 1);
+  return {computed, computed, machine.vector_flop_per_cycle / (byte_size(computed) > 4 ? 2 : 1)};
 }
 
 std::span<const std::string_view> machine_names() { return machine_file_names(); }

@@ -17,7 +17,7 @@ namespace low {
 // What one tile's matrix or vector unit does for operands of these math dtypes.
 struct MathRate {
   DType a, b;
-  double flop_per_cycle;  // of one tile; a multiply-add counts two
+  double flop_per_cycle = 0;  // of one tile; a multiply-add counts two
 };
 
 struct Machine {
@@ -56,9 +56,12 @@ struct Machine {
   uint32_t cluster_of(uint32_t tile) const { return static_cast<uint32_t>(uint64_t{tile} * clusters / tiles); }
 };
 
-// FLOP per cycle and tile for these storage dtypes: the rate of the dtypes themselves, else that of the widest of the two that
-// has one (FP8 decodes to bf16 or f32). `math` receives the dtype that is computed in. Never 0.
-double matmul_rate(const Machine& machine, DType a, DType b, DType* math = nullptr);
+// How operands of these storage dtypes are multiplied: the dtypes that each is converted to, which hold all its values, and the
+// rate, which is never 0. That is the dtypes themselves where the machine multiplies them (also two different FP8 formats), else
+// the first of bf16, f16, f32, f64 that holds both and has a rate, for integers i32 or i64.
+MathRate matmul_rate(const Machine& machine, DType a, DType b);
+// The same where one dtype has to serve all of several operands. Not empty.
+MathRate matmul_rate(const Machine& machine, std::span<const DType> operands);
 
 // Names in alphabetical order.
 std::span<const std::string_view> machine_names();

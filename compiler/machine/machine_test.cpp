@@ -28,8 +28,8 @@ TEST(Machine, NamesAreSortedAndAllParse) {
     const Result<Machine> machine = find_machine(name);
     ASSERT_TRUE(machine) << machine.error().message;
     EXPECT_EQ(machine->name, name);
-    EXPECT_GT(matmul_rate(*machine, DType::f32, DType::f32), 0);
-    EXPECT_GT(matmul_rate(*machine, DType::f64, DType::i8), 0);
+    EXPECT_GT(matmul_rate(*machine, DType::f32, DType::f32).flop_per_cycle, 0);
+    EXPECT_GT(matmul_rate(*machine, DType::f64, DType::i8).flop_per_cycle, 0);
   }
 }
 
@@ -53,28 +53,64 @@ TEST(Machine, MatmulRates) {
     std::string_view machine;
     DType a, b;
     double rate;
-    DType math;
+    DType math_a, math_b;
   };
   const Case cases[] = {
-      {"host", DType::f32, DType::f32, 64, DType::f32},
-      {"host", DType::f8e4m3fn, DType::f8e4m3fn, 64, DType::f32},
-      {"host", DType::bf16, DType::f16, 64, DType::f32},
-      {"host", DType::f64, DType::f32, 32, DType::f64},
-      {"host", DType::i8, DType::u8, 16, DType::i32},
-      {"host", DType::i64, DType::i64, 8, DType::i64},
-      {"mi300x", DType::f8e4m3fn, DType::f8e4m3fn, 4096, DType::f8e4m3fn},
-      {"mi300x", DType::f8e5m2, DType::f8e5m2, 2048, DType::bf16},
-      {"mi300x", DType::f8e5m2, DType::f16, 2048, DType::f16},
-      {"mi300x", DType::f8e5m2, DType::f32, 256, DType::f32},
-      {"mi355x", DType::f8e4m3fn, DType::f8e5m2, 8192, DType::f8e4m3fn},
-      {"mi250x-gcd", DType::f8e4m3fn, DType::f8e4m3fn, 1024, DType::bf16},
-      {"rx7900xtx", DType::f16, DType::bf16, 128, DType::f32},
+      {"host", DType::f32, DType::f32, 64, DType::f32, DType::f32},
+      {"host", DType::f8e4m3fn, DType::f8e4m3fn, 64, DType::f32, DType::f32},
+      {"host", DType::bf16, DType::f16, 64, DType::f32, DType::f32},
+      {"host", DType::f64, DType::f32, 32, DType::f64, DType::f64},
+      {"host", DType::i8, DType::u8, 16, DType::i32, DType::i32},
+      {"host", DType::i64, DType::i64, 8, DType::i64, DType::i64},
+      {"mi300x", DType::f8e4m3fn, DType::f8e4m3fn, 4096, DType::f8e4m3fn, DType::f8e4m3fn},
+      {"mi300x", DType::f8e5m2fnuz, DType::f8e4m3fnuz, 4096, DType::f8e5m2fnuz, DType::f8e4m3fnuz},
+      {"mi300x", DType::f8e5m2, DType::f8e5m2, 2048, DType::bf16, DType::bf16},
+      {"mi300x", DType::f8e4m3fn, DType::f8e5m2, 2048, DType::bf16, DType::bf16},
+      {"mi300x", DType::f8e5m2, DType::f16, 2048, DType::f16, DType::f16},
+      {"mi300x", DType::f8e5m2, DType::f32, 256, DType::f32, DType::f32},
+      {"mi355x", DType::f8e4m3fn, DType::f8e5m2, 8192, DType::f8e4m3fn, DType::f8e5m2},
+      {"mi250x-gcd", DType::f8e4m3fn, DType::f8e4m3fn, 1024, DType::bf16, DType::bf16},
+      {"rx7900xtx", DType::f16, DType::bf16, 128, DType::f32, DType::f32},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(std::string(c.machine) + " " + std::string(name(c.a)) + " " + std::string(name(c.b)));
-    DType math = DType::boolean;
-    EXPECT_EQ(matmul_rate(*find_machine(c.machine), c.a, c.b, &math), c.rate);
-    EXPECT_EQ(math, c.math);
+    const MathRate rate = matmul_rate(*find_machine(c.machine), c.a, c.b);
+    EXPECT_EQ(rate.flop_per_cycle, c.rate);
+    EXPECT_EQ(rate.a, c.math_a);
+    EXPECT_EQ(rate.b, c.math_b);
+  }
+}
+
+// What an operand is converted to holds all its values, whatever the other one is.
+TEST(Machine, MatmulKeepsEveryFloat) {
+  const DType types[] = {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz,
+                         DType::bf16,     DType::f16,    DType::f32};
+  const auto keeps = [](DType type, DType math) {
+    if (byte_size(type) > 2) return byte_size(math) >= byte_size(type);
+    for (uint64_t bits = 0; bits < uint64_t{1} << (8 * byte_size(type)); ++bits) {
+      const double value = decode(type, bits);
+      const double kept = decode(math, encode(math, value, Overflow::propagate));
+      if (kept != value && !(std::isnan(kept) && std::isnan(value))) return false;
+    }
+    return true;
+  };
+  for (const std::string_view machine_name : machine_names()) {
+    const auto machine = find_machine(machine_name);
+    ASSERT_TRUE(machine) << machine_name;
+    for (const DType a : types) {
+      for (const DType b : types) {
+        SCOPED_TRACE(std::string(machine_name) + " " + std::string(name(a)) + " " + std::string(name(b)));
+        const MathRate rate = matmul_rate(*machine, a, b);
+        EXPECT_TRUE(keeps(a, rate.a)) << name(rate.a);
+        EXPECT_TRUE(keeps(b, rate.b)) << name(rate.b);
+        for (const DType c : {DType::f8e5m2, DType::f8e4m3fnuz, DType::f16}) {
+          const DType all[] = {a, b, c};
+          const MathRate one = matmul_rate(*machine, all);
+          EXPECT_EQ(one.a, one.b);
+          for (const DType type : all) EXPECT_TRUE(keeps(type, one.a)) << name(type) << " in " << name(one.a);
+        }
+      }
+    }
   }
 }
 

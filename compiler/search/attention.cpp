@@ -70,34 +70,27 @@ AttentionExtents attention_extents(const Graph& graph, const Op& op) {
           .kv_heads = attention.kv_heads,
           .score_bytes = static_cast<int64_t>(byte_size(attention_type(
               graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, graph.type(operands[2]).dtype))),
-          .causal = attention.diagonal.has_value(),
-          .empty_is_zero = attention.empty_is_zero};
+          .causal = attention.diagonal.has_value()};
 }
 
 bool can_compute(const AttentionExtents& extents, AttentionAlgorithm algorithm) {
   if (algorithm == AttentionAlgorithm::flash) return true;
-  // The softmax of nothing is NaN; and the mask of the diagonal has to be written out.
-  return !extents.empty_is_zero &&
-         (!extents.causal || extents.m <= max_causal_mask_elements / std::max<int64_t>(extents.n, 1));
+  // The mask of the diagonal has to be written out.
+  return !extents.causal || extents.m <= max_causal_mask_elements / std::max<int64_t>(extents.n, 1);
 }
 
 std::string attention_obstacle(const Graph& graph, const Op& op) {
   const AttentionExtents extents = attention_extents(graph, op);
   if (!can_compute(extents, AttentionAlgorithm::materialized))
-    return extents.empty_is_zero ? "materialized scores give NaN where a row has no key, and this model wants 0; flash "
-                                   "attention does that"
-                                 : "a causal mask of that size is too large to be written out for materialized scores";
+    return "a causal mask of that size is too large to be written out for materialized scores";
   return "no decision for this attention fits the machine";
 }
 
 DType attention_math(const Machine& machine, DType q, DType k, DType v) {
   const DType accumulate = attention_type(q, k, v);
   if (accumulate != DType::f32) return accumulate;
-  DType scores = DType::f32, values = DType::f32;
-  matmul_rate(machine, q, k, &scores);
-  matmul_rate(machine, k, v, &values);
-  // One dtype for both products: the wider one.
-  return byte_size(values) > byte_size(scores) ? values : scores;
+  const DType operands[] = {q, k, v};
+  return matmul_rate(machine, operands).a;
 }
 
 std::vector<AttentionPlan> attention_space(const Machine& machine, const AttentionExtents& extents,

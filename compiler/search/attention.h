@@ -19,7 +19,7 @@ struct AttentionExtents {
   // What the rows of the scores of a (batch, head) of q read.
   int64_t kv_batch_of(int64_t of_batch) const { return of_batch / (batch / kv_batch); }
   int64_t kv_head_of(int64_t of_head) const { return of_head / (q_heads / kv_heads); }
-  bool causal = false, empty_is_zero = false;
+  bool causal = false;
 };
 AttentionExtents attention_extents(const Graph& graph, const Op& op);
 
@@ -57,7 +57,7 @@ CostSum attention_cost(const Machine& machine, const AttentionWork& work, const 
 // Bytes of scores that all tiles keep; 0 for flash.
 uint64_t attention_scratch_bytes(const Machine& machine, const AttentionExtents& extents, const AttentionPlan& plan);
 
-// The dtype of products of q and k, or of probabilities and v, on this machine; computed and summed in f32 (f64 for f64 operands).
+// The one dtype that q, k and v are multiplied in on this machine, which holds all their values; sums are f32 (f64 for f64 operands).
 DType attention_math(const Machine& machine, DType q, DType k, DType v);
 
 }  // namespace low

@@ -78,6 +78,7 @@ int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map) {
 int64_t rowwise_work(Rowwise::Kind kind) {
   switch (kind) {
     case Rowwise::Kind::softmax:
+    case Rowwise::Kind::masked_softmax:
     case Rowwise::Kind::log_softmax:
       return 17;  // conversion, maximum, subtraction, exp, sum, and one more
     case Rowwise::Kind::layer_norm:
@@ -107,15 +108,15 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
       bytes / (machine.global_memory ? machine.across_bytes_per_cycle : machine.own_bytes_per_cycle);
 
   if (work.kind == KernelWork::Kind::gemm) {
-    DType math = work.a;
-    const double rate = matmul_rate(machine, work.a, work.b, &math);
+    const MathRate math = matmul_rate(machine, work.a, work.b);
+    const double rate = math.flop_per_cycle;
     // A packed kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not there.
     const bool few_rows = machine.packed_gemm && work.m < work.block_m;
     const double padded = (few_rows ? m : round_up(work.m, work.block_m)) * round_up(work.n, work.block_n);
     // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
     double converted = 0;
-    if (machine.packed_gemm || byte_size(work.a) != byte_size(math)) converted += m * k;
-    if ((machine.packed_gemm && !few_rows) || byte_size(work.b) != byte_size(math)) converted += k * n;
+    if (machine.packed_gemm || byte_size(work.a) != byte_size(math.a)) converted += m * k;
+    if ((machine.packed_gemm && !few_rows) || byte_size(work.b) != byte_size(math.b)) converted += k * n;
     cost.compute = 2 * padded * k / rate + converted / machine.vector_flop_per_cycle + expression;
     cost.padding = 2 * (padded - m * n) * k / rate;
     cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
@@ -123,7 +124,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   }
   if (work.kind == KernelWork::Kind::attention) {
     const auto v = static_cast<double>(work.v);
-    const double rate = matmul_rate(machine, work.a, work.b);
+    const double rate = matmul_rate(machine, work.a, work.b).flop_per_cycle;
     const double rows = round_up(work.m, work.block_m), keys = round_up(work.n, work.block_n);
     // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
     const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;

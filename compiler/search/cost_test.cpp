@@ -230,7 +230,7 @@ TEST(Cost, PartialSumsByHand) {
   work.extras = {{false, true, true, 4}};
   const MatmulPlan plan{.grid_k = 3, .block_m = 6, .block_n = 32, .block_k = 34};
   const CostSum sum = matmul_cost(machine, work, plan);
-  const double products = 2.0 * 6 * 32 * 34 / matmul_rate(machine, DType::f32, DType::f32);
+  const double products = 2.0 * 6 * 32 * 34 / matmul_rate(machine, DType::f32, DType::f32).flop_per_cycle;
   const double additions = 2.0 * 32 * (3 + 2 + 7) / machine.vector_flop_per_cycle;
   EXPECT_DOUBLE_EQ(sum.items.compute, products + additions);
   const double read = 6 * 34 * 4 + 34 * 32 * 4 + 6 * 32 * 4;

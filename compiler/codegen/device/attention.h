@@ -1,7 +1,7 @@
 // attention: one head of m rows of q over n keys, with the softmax taken as the keys come by; see Family::attention for what it is.
 //
 // A kernel K has: m, n, d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where there is none:
-// any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial, empty_is_zero; scale, softcap;
+// any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial, empty_is_zero; scale, softcap, masked_score;
 // Extras = List<OperandOf<…>…>; body(normalized, values…), but not if partial.
 //
 // f32: rows of q are lanes. A panel is a few vectors of rows; its q lies transposed in scratch, and so do its o, its m and its l. For each
@@ -149,9 +149,10 @@ LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 begin, Vector (&
       if constexpr (Kernel::mask > 0) {
         const Vector m = load_vector(mask + (j * width + w) * lanes);
         if constexpr (Kernel::bool_mask) {
-          s = m == 0.0f ? splat(-math::infinity_f32) : s;
+          s = m == 0.0f ? splat(static_cast<f32>(Kernel::masked_score)) : s;
         } else {
           s += m;
+          if constexpr (Kernel::empty_is_zero) s = m == -math::infinity_f32 ? m : s;
         }
       }
       if (cut) {
@@ -377,9 +378,10 @@ LOW_INLINE void attention_plain(const Operands& operands, unsigned char* scratch
               load(operands.address<const typename Mask::Type>(Kernel::mask) +
                    i * operands.stride<Mask>(Kernel::mask, 0) + (key + j) * operands.stride<Mask>(Kernel::mask, 1));
           if constexpr (Kernel::bool_mask) {
-            s = m ? s : -math::infinity_f64;
+            s = m ? s : Kernel::masked_score;
           } else {
-            s += convert<f64>(m);
+            const f64 added = convert<f64>(m);
+            s = Kernel::empty_is_zero && added == -math::infinity_f64 ? added : s + added;
           }
         }
         scores[j] = s;

@@ -20,7 +20,7 @@ inline constexpr int few_rows = lanes == 16 ? 6 : 3;
 // Whether the scale of b's decoded elements is left to those of a, of which there are fewer. Exact: formats of small range, and powers of
 // two, so that all products are the same.
 template <typename Kernel>
-inline constexpr bool scales_a = missing_scale<typename Kernel::Math, typename Kernel::B::Type>() != 1 &&
+inline constexpr bool scales_a = missing_scale<typename Kernel::MathB, typename Kernel::B::Type>() != 1 &&
                                  (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
 
 // Columns in vectors, the last of which may overlap the one before it; vectors in nearly equal chunks.
@@ -37,7 +37,7 @@ struct ColumnChunks {
 template <typename Kernel, int rows, int vectors>
 LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
                                    i64 last, i64 depth, f32* sums, i64 sums_stride, bool add) {
-  using Math = typename Kernel::Math;
+  using Math = typename Kernel::MathB;
   using T = typename Kernel::B::Type;
   constexpr i64 row_bytes = vectors * lanes * static_cast<i64>(sizeof(T));
   constexpr i64 ahead = 1 + prefetch_bytes / row_bytes;

@@ -1,6 +1,6 @@
 // gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
 //
-// A kernel K has: m, n, k; Math, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum,
+// A kernel K has: m, n, k; MathA, MathB, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum,
 // values…). The result must not overlap a or b; it may lie exactly where an extra lies.
 //
 // f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of the depth
@@ -16,7 +16,7 @@ namespace low::device {
 template <typename Kernel>
 LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 k_stride, i64 rows, i64 depth, f32* out,
                          i64 out_stride) {
-  using Math = typename Kernel::Math;
+  using Math = typename Kernel::MathA;
   if constexpr (Kernel::A::axes[1] == Access::unit) {
     for (i64 i = 0; i < rows; ++i) {
       const auto* from = a + i * row_stride;
@@ -38,7 +38,7 @@ template <typename Kernel>
 LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns,
                          f32* out) {
   using T = typename Kernel::B::Type;
-  using Math = typename Kernel::Math;
+  using Math = typename Kernel::MathB;
   constexpr int width = tiling.panel_n;
   if constexpr (Kernel::B::axes[1] == Access::unit) {
     for (i64 k = 0; k < depth; ++k) {
@@ -168,7 +168,7 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, i64 column, f32* s
     const i64 slice = smaller(blocks.k, Kernel::k - depth);
     pack_a<Kernel>(a + depth * a_k, a_m, a_k, Kernel::m, slice, packed_a, packed_a_stride);
     if constexpr (scales_a<Kernel>) {
-      constexpr f32 scale = missing_scale<typename Kernel::Math, typename B::Type>();
+      constexpr f32 scale = missing_scale<typename Kernel::MathB, typename B::Type>();
       for (i64 i = 0; i < Kernel::m; ++i) {
         for (i64 k = 0; k < slice; ++k) packed_a[i * packed_a_stride + k] *= scale;
       }
@@ -239,9 +239,6 @@ LOW_INLINE void gemm_plain(const Operands& operands) {
   const i64 b_k = operands.stride<B>(1, 0), b_n = operands.stride<B>(1, 1);
   const auto* a = operands.address<const typename A::Type>(0);
   const auto* b = operands.address<const typename B::Type>(1);
-  const auto value = [](const auto* p) __attribute__((always_inline)) {
-    return convert<Sum>(convert<typename Kernel::Math>(load(p)));
-  };
   for (i64 row = 0; row < Kernel::m; row += block_m) {
     const i64 rows = smaller(block_m, Kernel::m - row);
     for (i64 column = 0; column < Kernel::n; column += block_n) {
@@ -249,9 +246,10 @@ LOW_INLINE void gemm_plain(const Operands& operands) {
       Sum sums[block_m][block_n] = {};
       Sum line[block_n] = {};
       for (i64 k = 0; k < Kernel::k; ++k) {
-        for (i64 j = 0; j < columns; ++j) line[j] = value(b + k * b_k + (column + j) * b_n);
+        for (i64 j = 0; j < columns; ++j)
+          line[j] = convert<Sum>(convert<typename Kernel::MathB>(load(b + k * b_k + (column + j) * b_n)));
         for (i64 i = 0; i < rows; ++i) {
-          const Sum factor = value(a + (row + i) * a_m + k * a_k);
+          const auto factor = convert<Sum>(convert<typename Kernel::MathA>(load(a + (row + i) * a_m + k * a_k)));
           for (i64 j = 0; j < block_n; ++j) {
             if constexpr (is_native_float<Sum>) {
               sums[i][j] = math::fma(factor, line[j], sums[i][j]);

@@ -9,7 +9,9 @@
 
 namespace low::device {
 
-enum class Normalize { softmax, log_softmax, layer_norm, rms_norm };
+enum class Normalize { softmax, log_softmax, layer_norm, rms_norm, masked_softmax };
+template <typename Kernel>
+inline constexpr bool is_softmax = Kernel::kind == Normalize::softmax || Kernel::kind == Normalize::masked_softmax;
 
 // What turns an element into a normalized one, for one group: (x - shift) * factor, or a form of exp. Softmax keeps exp(x - shift)
 // where the whole group is kept: then only the factor is left to do.
@@ -20,7 +22,7 @@ struct Scaling {
 
 template <typename Kernel, typename F>
 LOW_INLINE F normalized(F x, Scaling<F> s) {
-  if constexpr (Kernel::kind == Normalize::softmax) {
+  if constexpr (is_softmax<Kernel>) {
     return math::exp(x - s.shift) * s.factor;
   } else if constexpr (Kernel::kind == Normalize::log_softmax) {
     return x - s.shift - s.factor;
@@ -30,7 +32,7 @@ LOW_INLINE F normalized(F x, Scaling<F> s) {
 }
 
 template <typename Kernel>
-inline constexpr bool keeps_exp = Kernel::kind == Normalize::softmax;
+inline constexpr bool keeps_exp = is_softmax<Kernel>;
 
 template <typename Kernel, typename F>
 LOW_INLINE F finished(F kept, Scaling<F> s) {
@@ -45,11 +47,13 @@ LOW_INLINE F finished(F kept, Scaling<F> s) {
 template <typename Kernel, typename F>
 LOW_INLINE F shift_of(F first, i64 count) {
   if constexpr (Kernel::kind == Normalize::layer_norm) return first / static_cast<F>(count);
+  // Where nothing takes part, all terms become 0, not exp(-infinity + infinity).
+  if constexpr (Kernel::kind == Normalize::masked_softmax) return first == lowest<F>() ? F{0} : first;
   return first;
 }
 template <typename Kernel, typename F>
 LOW_INLINE F second_term(F x, F shift) {
-  if constexpr (Kernel::kind == Normalize::softmax || Kernel::kind == Normalize::log_softmax) {
+  if constexpr (is_softmax<Kernel> || Kernel::kind == Normalize::log_softmax) {
     return math::exp(x - shift);
   } else {
     return (x - shift) * (x - shift);
@@ -57,7 +61,8 @@ LOW_INLINE F second_term(F x, F shift) {
 }
 template <typename Kernel, typename F>
 LOW_INLINE F factor_of(F second, i64 count) {
-  if constexpr (Kernel::kind == Normalize::softmax) {
+  if constexpr (is_softmax<Kernel>) {
+    if constexpr (Kernel::kind == Normalize::masked_softmax) return second == 0 ? F{0} : F{1} / second;
     return F{1} / second;
   } else if constexpr (Kernel::kind == Normalize::log_softmax) {
     return math::log(second);
@@ -147,6 +152,7 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
         } else if constexpr (has_first<Kernel>) {
           for (i64 i = 0; i < width; ++i) shift[i] = lowest<F>();
           rows([&](F value, i64 i) __attribute__((always_inline)) { shift[i] = max(shift[i], value); });
+          for (i64 i = 0; i < width; ++i) shift[i] = shift_of<Kernel>(shift[i], count);
         }
         if constexpr (keeps_exp<Kernel>) {
           rows([&](F& value, i64 i) __attribute__((always_inline)) { value = second_term<Kernel>(value, shift[i]); });

@@ -10,8 +10,7 @@
 namespace low {
 namespace {
 
-// Below this, a constant in place of a score means that the key takes no part: its weight is exactly 0, unless scores themselves get there.
-constexpr double most_negative_mask = -1e4;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int max_chain = 32;  // operations between the product and the softmax, and views in front of an operand
 
 int64_t product_of(std::span<const int64_t> extents) {
@@ -30,10 +29,10 @@ struct MaskTerm {
     add,
     keep,
     drop
-  } kind = Kind::add;   // keep and drop: bool, whether true or false means that a key takes part
-  bool finite = false;  // what is not kept is a very negative number, so that a row without keys is their average
-  ValueId value;        // of the old graph
-  Shape scores;         // what it broadcasts to
+  } kind = Kind::add;  // keep and drop: bool, whether true or false leaves the score alone
+  double fill = 0;     // keep and drop: what takes the score's place
+  ValueId value;       // of the old graph
+  Shape scores;        // what it broadcasts to
 };
 
 // What the chain from the product to some value does.
@@ -41,7 +40,7 @@ struct Scores {
   const Op* product = nullptr;
   enum class Phase { product, tanh, capped } phase = Phase::product;
   double scale = 1, cap = 0;
-  std::vector<MaskTerm> masks;
+  std::vector<MaskTerm> masks;  // in the order in which the model applies them
 };
 
 // The elements of an expression's nodes: a constant, the scores, or an operand as it is.
@@ -110,7 +109,11 @@ class Finder {
       scores.product = &op;
       return scores;
     }
-    if (std::holds_alternative<Cast>(op.attributes)) return trace(operand(op), depth - 1);
+    if (std::holds_alternative<Cast>(op.attributes)) {
+      std::optional<Scores> scores = trace(operand(op), depth - 1);
+      if (scores && !convert(*scores, graph_.type(operand(op)).dtype, graph_.type(value).dtype)) return std::nullopt;
+      return scores;
+    }
     if (std::holds_alternative<Reshape>(op.attributes)) {
       if (!keeps_rows(shape(operand(op)), shape(value))) return std::nullopt;
       return trace(operand(op), depth - 1);
@@ -154,9 +157,12 @@ class Finder {
         std::vector<Element> arguments;
         for (int i = 0; i < info(node.op).arity; ++i) arguments.push_back(elements[node.operand[i]]);
         const bool reads = std::ranges::count(arguments, Element::Kind::scores, &Element::kind) == 1;
-        if (reads && is_score(node.dtype) && step(node, arguments, op, full, scores)) {
+        const bool converts = node.op == ExprOp::convert;
+        const DType before = pointwise.expr.nodes[node.operand[0]].dtype;
+        if (reads && is_score(node.dtype) &&
+            (converts ? convert(scores, before, node.dtype) : step(node, arguments, op, full, scores))) {
           result.kind = Element::Kind::scores;
-        } else if (node.op == ExprOp::convert) {
+        } else if (converts) {
           result = arguments[0];
           if (result.kind != Element::Kind::constant) result.kind = Element::Kind::other;
         }
@@ -181,8 +187,6 @@ class Finder {
     const auto is = [&](size_t i, Element::Kind kind) { return arguments[i].kind == kind; };
     const size_t other = arguments.size() == 2 && is(0, Element::Kind::scores) ? 1 : 0;
     switch (node.op) {
-      case ExprOp::convert:
-        return true;
       case ExprOp::tanh:
         if (scores.phase != Scores::Phase::product || !scores.masks.empty()) return false;
         scores.phase = Scores::Phase::tanh;
@@ -196,7 +200,7 @@ class Finder {
         if (!is(other, Element::Kind::operand) || scores.phase == Scores::Phase::tanh) return false;
         const ValueId mask = operand(op, arguments[other].operand);
         if (!is_float(graph_.type(mask).dtype)) return false;
-        scores.masks.push_back({MaskTerm::Kind::add, false, mask, full});
+        scores.masks.push_back({MaskTerm::Kind::add, 0, mask, full});
         return true;
       }
       case ExprOp::where: {
@@ -204,14 +208,25 @@ class Finder {
         const size_t fill = keep ? 2 : 1;
         if (scores.phase == Scores::Phase::tanh || is(0, Element::Kind::scores)) return false;
         if (!is(0, Element::Kind::operand) || !is(fill, Element::Kind::constant)) return false;
-        if (!(arguments[fill].constant <= most_negative_mask)) return false;
-        scores.masks.push_back({keep ? MaskTerm::Kind::keep : MaskTerm::Kind::drop,
-                                std::isfinite(arguments[fill].constant), operand(op, arguments[0].operand), full});
+        if (!(arguments[fill].constant < infinity)) return false;  // nor NaN
+        scores.masks.push_back({keep ? MaskTerm::Kind::keep : MaskTerm::Kind::drop, arguments[fill].constant,
+                                operand(op, arguments[0].operand), full});
         return true;
       }
       default:
         return false;
     }
+  }
+
+  // Masks go through the conversion with the scores: what took a score's place is rounded, perhaps to -infinity. What was added would
+  // be, too, but is known to the run only.
+  static bool convert(Scores& scores, DType from, DType to) {
+    const bool narrower = byte_size(to) < byte_size(from);
+    for (MaskTerm& mask : scores.masks) {
+      if (narrower && mask.kind == MaskTerm::Kind::add) return false;
+      mask.fill = decode(to, encode(to, mask.fill, Overflow::propagate));
+    }
+    return true;
   }
 
   static bool multiply(Scores& scores, double factor) {
@@ -355,9 +370,8 @@ class Finder {
     if (!attention_shape(attention, shapes[0], shapes[1], shapes[2])) return false;
     std::optional<ValueId> mask;
     if (!scores.masks.empty()) {
-      mask = combine(scores.masks, attention.mask_heads);
+      mask = combine(scores.masks, attention);
       if (!mask) return false;
-      attention.masked = true;
     }
     ValueId values[] = {scaled_operand(q, attention.scale), scaled_operand(k, attention.scale), map_[v.index]};
     // k of the product is [d, n] where it is not transposed.
@@ -416,30 +430,46 @@ class Finder {
     return builder_.reshape(map_[term.value.index], four);
   }
 
-  // bool, or a float that is added.
-  ValueId as_mask(const MaskTerm& term, ValueId value) {
+  // What one term makes of the masks before it; there may be none.
+  ValueId applied(const std::optional<ValueId>& before, const MaskTerm& term, ValueId value, bool as_bool) {
+    const DType compute = wide_ ? DType::f64 : DType::f32;
+    if (term.kind == MaskTerm::Kind::add && !before) return value;
+    if (term.kind == MaskTerm::Kind::keep && !before && as_bool) return value;
+    ExprBuilder expr(before ? 2 : 1);
     const DType type = builder_.type(value).dtype;
-    if (type != DType::boolean || (term.kind == MaskTerm::Kind::keep && !term.finite)) return value;
-    ExprBuilder expr(1);
-    const uint16_t is_true = expr.input(0, type);
-    uint16_t result = 0;
-    if (!term.finite) {
-      result = expr.unary(ExprOp::logical_not, is_true);
+    uint16_t result = expr.input(0, type);
+    const auto earlier = [&] {
+      if (!before) return expr.constant(compute, 0);
+      return expr.convert(expr.input(1, builder_.type(*before).dtype), as_bool ? DType::boolean : compute);
+    };
+    if (term.kind == MaskTerm::Kind::add) {
+      result = expr.binary(ExprOp::add, earlier(), expr.convert(result, compute));
     } else {
-      // As low as can be, so that scores vanish beside it: a row without keys weighs all of them equally, as in the model.
-      const DType compute = wide_ ? DType::f64 : DType::f32;
-      const uint16_t zero = expr.constant(compute, 0);
-      const uint16_t lowest = expr.constant(compute, -max_finite(compute));
-      const bool keep = term.kind == MaskTerm::Kind::keep;
-      result = expr.where(is_true, keep ? zero : lowest, keep ? lowest : zero);
+      if (term.kind == MaskTerm::Kind::drop) result = expr.unary(ExprOp::logical_not, result);
+      if (!as_bool) {
+        const uint16_t kept = earlier();
+        result = expr.where(result, kept, expr.constant(compute, term.fill));
+      } else if (before) {
+        result = expr.binary(ExprOp::logical_and, earlier(), result);
+      }
     }
-    return builder_.pointwise(std::move(expr).finish(result), {&value, 1});
+    std::vector<ValueId> operands{value};
+    if (before) operands.push_back(*before);
+    return builder_.pointwise(std::move(expr).finish(result), operands);
   }
 
-  std::optional<ValueId> combine(const std::vector<MaskTerm>& terms, int64_t& heads) {
+  // All terms as one mask, and in `attention` what it means. Conditions alone, with one number in place of scores, are a mask of bool.
+  // Otherwise the numbers are added to the scores, as all else is: right if scores vanish beside them. Nothing if they may not.
+  std::optional<ValueId> combine(const std::vector<MaskTerm>& terms, Attention& attention) {
+    const bool as_bool = std::ranges::all_of(terms, [&](const MaskTerm& term) {
+      return term.kind != MaskTerm::Kind::add && term.fill == terms.front().fill;
+    });
+    // A score below 2^-52 of the number (2^-24 in f32) is rounded away; there are 4 bits to spare.
+    const double absorbing = -max_finite(wide_ ? DType::f64 : DType::f32) * 0x1p-28;
     std::optional<ValueId> mask;
     std::optional<int64_t> known;  // heads of the masks that differ between them or between batches
     for (const MaskTerm& term : terms) {
+      if (!as_bool && term.kind != MaskTerm::Kind::add && !(term.fill <= absorbing)) return std::nullopt;
       int64_t own = 1;
       const std::optional<ValueId> value = four_axes(term, own);
       if (!value) return std::nullopt;
@@ -448,34 +478,12 @@ class Finder {
         if (known && *known != own) return std::nullopt;
         known = own;
       }
-      const ValueId next = as_mask(term, *value);
-      mask = mask ? both(*mask, next) : next;
+      mask = applied(mask, term, *value, as_bool);
     }
-    heads = known.value_or(1);
+    attention.masked = true;
+    attention.mask_heads = known.value_or(1);
+    if (as_bool) attention.masked_score = terms.front().fill;
     return mask;
-  }
-
-  ValueId both(ValueId a, ValueId b) {
-    const DType compute = wide_ ? DType::f64 : DType::f32;
-    if (builder_.type(a).dtype != DType::boolean) std::swap(a, b);
-    ExprBuilder expr(2);
-    const uint16_t x = expr.input(0, builder_.type(a).dtype);
-    const uint16_t y = expr.input(1, builder_.type(b).dtype);
-    uint16_t result = 0;
-    if (builder_.type(b).dtype == DType::boolean) {
-      result = expr.binary(ExprOp::logical_and, x, y);
-    } else if (builder_.type(a).dtype == DType::boolean) {
-      const uint16_t nothing =
-          expr.constant_bits(compute, encode(compute, -std::numeric_limits<double>::infinity(), Overflow::propagate));
-      const uint16_t wide = expr.convert(y, compute);
-      result = expr.where(x, wide, nothing);
-    } else {
-      const uint16_t wide_x = expr.convert(x, compute);
-      const uint16_t wide_y = expr.convert(y, compute);
-      result = expr.binary(ExprOp::add, wide_x, wide_y);
-    }
-    const ValueId operands[] = {a, b};
-    return builder_.pointwise(std::move(expr).finish(result), operands);
   }
 
   const Graph& graph_;

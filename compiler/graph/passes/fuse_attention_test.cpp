@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "compiler/graph/passes/test_support.h"
@@ -153,18 +154,111 @@ TEST(FuseAttention, MasksThatChoose) {
   const Graph drop = written_out({.scores = chosen(type, -infinity, false)});
   EXPECT_EQ(kinds(passed(drop)), "input input input input pointwise attention output");
   expect_judged(drop, passed(drop));
-  // A finite number: a row without keys averages all of them, and is not NaN.
-  for (const bool kept : {true, false}) {
-    const Graph finite = written_out({.scores = chosen(type, -1e9, kept)});
-    const Graph after = passed(finite);
-    EXPECT_EQ(kinds(after), "input input input input pointwise attention output");
-    std::vector<Tensor> inputs = random_inputs(finite, 5);
-    ASSERT_EQ(inputs[3].dtype(), DType::boolean);
-    for (int64_t j = 0; j < n; ++j) inputs[3].set_value(2 * n + j, kept ? 0 : 1);
-    expect_like_reference(finite, after, inputs, 1e-5, 1e-5);
+  // Whatever number takes the place of a score, it is the operation's: a row of it alone averages all keys, and is not NaN.
+  for (const double other : {-1e9, -100.0, 3.0}) {
+    for (const bool kept : {true, false}) {
+      const Graph finite = written_out({.scores = chosen(type, other, kept)});
+      const Graph after = passed(finite);
+      EXPECT_EQ(kinds(after), kept ? "input input input input attention output"
+                                   : "input input input input pointwise attention output");
+      std::vector<Tensor> inputs = random_inputs(finite, 5);
+      ASSERT_EQ(inputs[3].dtype(), DType::boolean);
+      for (int64_t j = 0; j < n; ++j) inputs[3].set_value(2 * n + j, kept ? 0 : 1);
+      expect_like_reference(finite, after, inputs, 1e-5, 1e-5);
+    }
   }
-  // Scores can be below this one.
-  EXPECT_EQ(kinds(passed(written_out({.scores = chosen(type, -100, true)}))).find("attention"), std::string::npos);
+  // Infinity and NaN are no scores of an attention.
+  for (const double other : {infinity, std::nan("")})
+    EXPECT_EQ(kinds(passed(written_out({.scores = chosen(type, other, true)}))).find("attention"), std::string::npos);
+}
+
+// Conditions and added masks one after the other. Inputs "c…" are conditions that cover all of row 2 together, "m" is added.
+struct MaskStep {
+  bool add = false;
+  double number = 0;  // in place of a score, or the lowest element of the added mask
+};
+struct MaskSteps {
+  std::vector<MaskStep> steps;
+  bool fused = true;
+};
+
+void expect_steps(const MaskSteps& test) {
+  const Graph before = written_out({.scores = [&](Maker& g, ValueId x) {
+    x = halved(g, x);
+    for (size_t i = 0; i < test.steps.size(); ++i) {
+      if (test.steps[i].add) {
+        x = g.apply(ExprOp::add, x, g.input("m" + std::to_string(i), {f32, {b, 1, m, n}}));
+        continue;
+      }
+      ExprBuilder expr(2);
+      const uint16_t condition = expr.input(0, DType::boolean), score = expr.input(1, f32);
+      const uint16_t result = expr.where(condition, score, expr.constant(f32, test.steps[i].number));
+      const ValueId operands[] = {g.input("c" + std::to_string(i), {DType::boolean, {b, 1, m, n}}), x};
+      x = g.pointwise(std::move(expr).finish(result), operands);
+    }
+    return x;
+  }});
+  const Graph after = passed(before);
+  EXPECT_EQ(print(after).find("= attention") != std::string::npos, test.fused) << print(after);
+  std::vector<Tensor> inputs = random_inputs(before, 5);
+  for (size_t i = 0; i < test.steps.size(); ++i) {
+    Tensor& mask = inputs[3 + i];
+    for (int64_t e = 0; e < mask.elements(); ++e) {
+      const int64_t row = e / n % m, key = e % n;
+      // Row 2 is left to none: each step takes away every second or third key, and the last one the rest. Row 3 has all its keys.
+      const auto period = static_cast<int64_t>(i + 2);
+      const bool last = i + 1 == test.steps.size();
+      const bool masked = row != 3 && (row == 2 && last ? key % 2 == 1 : (key + row) % period == 0);
+      mask.set_value(e, test.steps[i].add ? (masked ? test.steps[i].number : 0) : (masked ? 0 : 1));
+    }
+  }
+  expect_like_reference(before, after, inputs, 1e-5, 1e-5);
+}
+
+TEST(FuseAttention, MasksAfterMasks) {
+  constexpr double lowest = -3.4028234663852886e38;
+  const MaskSteps cases[] = {
+      {{{false, -1e9}, {false, -1e9}}},
+      {{{false, lowest}, {false, lowest}}},
+      {{{false, -infinity}, {false, -infinity}}},
+      {{{false, -10000}, {false, -10000}, {false, -10000}}},
+      {{{true, -1e9}, {true, -1e9}}},
+      {{{true, -infinity}, {false, -infinity}}},
+      {{{false, -infinity}, {true, -infinity}}},
+      {{{false, lowest}, {false, -infinity}}},
+      {{{false, -infinity}, {false, lowest}}},
+      {{{false, lowest}, {true, lowest}}},
+      {{{true, lowest}, {false, lowest}}},
+      // Scores would not vanish beside these.
+      {{{false, -1e9}, {false, -1e4}}, false},
+      {{{false, -1e9}, {true, -1e9}}, false},
+      {{{true, -1e9}, {false, -1e9}}, false},
+      {{{false, -1e9}, {false, -infinity}}, false},
+  };
+  for (const MaskSteps& test : cases) {
+    std::string text;
+    for (const MaskStep& step : test.steps) text += (step.add ? " add " : " where ") + std::to_string(step.number);
+    SCOPED_TRACE(text);
+    expect_steps(test);
+  }
+}
+
+// A number that takes a score's place is rounded with it.
+TEST(FuseAttention, MasksThatAreConverted) {
+  for (const double other : {-1e9, -60000.0}) {
+    const Graph before =
+        written_out({.scores =
+                         [&](Maker& g, ValueId x) {
+                           return g.cast(chosen({DType::boolean, {b, 1, m, n}}, other, true)(g, x), DType::f16);
+                         },
+                     .weights = [](Maker& g, ValueId x) { return g.cast(x, f32); }});
+    const Graph after = passed(before);
+    EXPECT_NE(print(after).find("= attention"), std::string::npos) << print(after);
+    EXPECT_EQ(print(after).find("masked_score") == std::string::npos, other == -1e9) << print(after);
+    std::vector<Tensor> inputs = random_inputs(before, 5);
+    for (int64_t j = 0; j < n; ++j) inputs[3].set_value(2 * n + j, 0);
+    expect_like_reference(before, after, inputs, 2e-3, 2e-3);
+  }
 }
 
 TEST(FuseAttention, SeveralMasksAndSoftcap) {
@@ -213,6 +307,13 @@ TEST(FuseAttention, ConstantTrianglesAreDiagonals) {
                   {.scale = 0.5},
                   [&](Maker& g, ValueId) { return g.constant(triangle(DType::boolean, {1, 1, m, n}, 0, diagonal)); })),
               expected);
+  }
+  // A number that takes the place of scores is as good as -infinity only if nothing weighs less.
+  for (const double score : {-1e9, -5.0}) {
+    const Graph graph = passed(one_operation({.scale = 0.5, .masked_score = score}, [&](Maker& g, ValueId) {
+      return g.constant(triangle(DType::boolean, {1, 1, m, n}, 0, 2));
+    }));
+    EXPECT_EQ(print(graph).find("diagonal=2") != std::string::npos, score == -1e9) << print(graph);
   }
   // All keys: no mask is needed. Neither a full first row nor one odd element is a triangle.
   EXPECT_EQ(passed(one_operation({.scale = 0.5, .diagonal = n - 1})), passed(one_operation({.scale = 0.5})));

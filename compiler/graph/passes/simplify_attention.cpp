@@ -11,8 +11,8 @@ namespace {
 // In a row that has keys, something as low as this weighs nothing.
 constexpr double most_negative_mask = -1e4;
 
-// The d for which a mask lets row i have keys 0 … i + d and nothing else; nothing if it is another mask.
-std::optional<int64_t> diagonal_of(const Tensor& mask) {
+// The d for which a mask lets row i have keys 0 … i + d and nothing else; nothing if it is another mask. `masked_score`: of a mask of bool.
+std::optional<int64_t> diagonal_of(const Tensor& mask, double masked_score) {
   if (mask.shape()[0] != 1 || mask.shape()[1] != 1) return std::nullopt;
   const int64_t rows = mask.shape()[2];
   const int64_t keys = mask.shape()[3];
@@ -24,10 +24,12 @@ std::optional<int64_t> diagonal_of(const Tensor& mask) {
     bool ended = false;
     for (int64_t j = 0; j < keys; ++j) {
       const double value = mask.value(i * keys + j);
-      const bool is_key = mask.dtype() == DType::boolean ? value != 0 : value == 0;
-      if (!is_key && mask.dtype() != DType::boolean) {
-        if (!(value <= most_negative_mask)) return std::nullopt;
-        infinite = infinite && std::isinf(value);
+      const bool is_bool = mask.dtype() == DType::boolean;
+      const bool is_key = is_bool ? value != 0 : value == 0;
+      if (!is_key) {
+        const double masked = is_bool ? masked_score : value;
+        if (!(masked <= most_negative_mask)) return std::nullopt;
+        infinite = infinite && std::isinf(masked);
       }
       if (is_key && ended) return std::nullopt;
       ended = ended || !is_key;
@@ -62,10 +64,11 @@ void simplify_mask(Rewriter& r, Attention& attention, std::vector<ValueId>& oper
   if (tensor == nullptr || attention.diagonal) return;
   // A row of extent 1 stands for all.
   if (shape[2] != r.type(operands[0]).shape[1] || shape[3] != r.type(operands[1]).shape[1]) return;
-  if (const std::optional<int64_t> diagonal = diagonal_of(*tensor)) {
+  if (const std::optional<int64_t> diagonal = diagonal_of(*tensor, attention.masked_score)) {
     attention.diagonal = diagonal;
     attention.masked = false;
     attention.mask_heads = 1;
+    attention.masked_score = Attention().masked_score;
     operands.erase(operands.begin() + 3);
   }
 }
@@ -108,6 +111,8 @@ std::optional<ValueId> simplify_attention(Rewriter& r, const Attention& attentio
   std::vector<ValueId> values(operands.begin(), operands.begin() + static_cast<std::ptrdiff_t>(fixed));
   if (attention.diagonal && *attention.diagonal >= r.type(values[1]).shape[1] - 1) simple.diagonal.reset();
   simplify_mask(r, simple, values);
+  // Then every row has its first key.
+  if (!simple.masked && simple.diagonal.value_or(0) >= 0) simple.empty_is_zero = false;
   if (attention.q_heads == 1) {
     const std::optional<Repeated> k = repeated(r, values[1]);
     const std::optional<Repeated> v = repeated(r, values[2]);

@@ -19,11 +19,8 @@ AttentionRuns::AttentionRuns(const Graph& graph, const Op& op, const Machine& ma
   result_ = graph.type(graph.result(op)).dtype;
   sum_ = attention_type(q_, k_, v_);
   math_ = attention_math(machine, q_, k_, v_);
-  score_math_ = value_math_ = sum_;
-  if (sum_ == DType::f32) {
-    matmul_rate(machine, q_, k_, &score_math_);
-    matmul_rate(machine, sum_, v_, &value_math_);
-  }
+  score_math_ = product_math(machine, sum_, q_, k_);
+  value_math_ = product_math(machine, sum_, sum_, v_);
   if (attributes_.masked) {
     mask_ = graph.type(operands[3]).shape;
     mask_type_ = graph.type(operands[3]).dtype;
@@ -81,8 +78,12 @@ Expr AttentionRuns::scores_expr() const {
   int next = 1;
   if (masked()) {
     const uint16_t mask = expr.input(next++, mask_type_);
-    score = mask_type_ == DType::boolean ? expr.where(mask, score, nothing)
-                                         : expr.binary(ExprOp::add, score, expr.convert(mask, sum_));
+    if (mask_type_ == DType::boolean) {
+      score = expr.where(mask, score, expr.constant(sum_, attributes_.masked_score));
+    } else {
+      const uint16_t added = expr.convert(mask, sum_), sum = expr.binary(ExprOp::add, score, added);
+      score = attributes_.empty_is_zero ? expr.where(expr.binary(ExprOp::equal, added, nothing), nothing, sum) : sum;
+    }
   }
   if (causal) score = expr.where(expr.input(next, DType::boolean), score, nothing);
   return std::move(expr).finish(score);
@@ -114,7 +115,8 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
                             .partial = stage.partial,
                             .empty_is_zero = attributes_.empty_is_zero,
                             .scale = attributes_.scale,
-                            .softcap = attributes_.softcap};
+                            .softcap = attributes_.softcap,
+                            .masked_score = attributes_.masked_score};
       const Shape state{rows, extents_.dv + 2};
       add(q_, {rows, extents_.d}, next());
       add(k_, {keys, extents_.d}, next());
@@ -134,7 +136,8 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
     case Kind::scores:
       contract.family = Family::gemm;
       contract.extents = {rows, keys, extents_.d};
-      contract.math = score_math_;
+      contract.math = score_math_.a;
+      contract.math_b = score_math_.b;
       contract.stage_k = extents_.d;
       contract.expr = scores_expr();
       add(q_, {rows, extents_.d}, next());
@@ -147,7 +150,8 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       contract.family = Family::rowwise;
       contract.extents = scores;
       contract.inner = 1;
-      contract.kind = static_cast<uint8_t>(Rowwise::Kind::softmax);
+      contract.kind =
+          static_cast<uint8_t>(attributes_.empty_is_zero ? Rowwise::Kind::masked_softmax : Rowwise::Kind::softmax);
       contract.math = sum_;
       contract.expr = converted(sum_, sum_);
       add(sum_, scores, next());
@@ -156,7 +160,8 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
     case Kind::sums:
       contract.family = Family::gemm;
       contract.extents = {rows, extents_.dv, keys};
-      contract.math = value_math_;
+      contract.math = value_math_.a;
+      contract.math_b = value_math_.b;
       contract.stage_k = keys;
       contract.expr = epilogue_;
       add(sum_, scores, next());

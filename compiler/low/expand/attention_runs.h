@@ -57,7 +57,8 @@ class AttentionRuns {
 
   const Attention& attributes_;
   AttentionExtents extents_;
-  DType q_, k_, v_, result_, sum_, math_, mask_type_ = DType::f32, score_math_, value_math_;
+  DType q_, k_, v_, result_, sum_, math_, mask_type_ = DType::f32;
+  MathRate score_math_, value_math_;  // of the two products apart
   Shape mask_;
   std::vector<ValueId> extras_;
   std::vector<DType> extra_types_;

@@ -71,9 +71,10 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
 
   KernelContract contract{
       .family = Family::gemm, .extents = {m, n, k}, .accumulate = attributes.accumulate, .stage_k = plan.block_k};
-  contract.math = attributes.accumulate;
-  if (attributes.accumulate == DType::f32)
-    matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
+  const MathRate math =
+      product_math(machine_, attributes.accumulate, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype);
+  contract.math = math.a;
+  contract.math_b = math.b;
   const bool split = plan.grid_k > 1;
   const Expr epilogue = epilogue_of(attributes, graph.type(value).dtype);
   contract.expr = split ? plain_sum(attributes.accumulate) : epilogue;

@@ -34,6 +34,10 @@ Range part_range(int64_t extent, uint32_t parts, uint32_t part) {
   return {begin, std::min(extent, begin + size)};
 }
 
+MathRate product_math(const Machine& machine, DType sum, DType a, DType b) {
+  return sum == DType::f32 ? matmul_rate(machine, a, b) : MathRate{sum, sum};
+}
+
 Expr converted(DType from, DType to) {
   ExprBuilder expr(1);
   const uint16_t input = expr.input(0, from);

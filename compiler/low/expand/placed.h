@@ -4,6 +4,7 @@
 #include <boost/container/small_vector.hpp>
 
 #include "compiler/low/builder.h"
+#include "compiler/machine/machine.h"
 #include "compiler/search/layout.h"
 
 namespace low {
@@ -28,6 +29,10 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 Range part_range(int64_t extent, uint32_t parts, uint32_t part);
+
+// What a and b are converted to before they are multiplied: products that are summed in f64 or integers are computed in that, those
+// summed in f32 in what the machine multiplies.
+MathRate product_math(const Machine& machine, DType sum, DType a, DType b);
 
 // The expression that converts its input.
 Expr converted(DType from, DType to);

@@ -115,16 +115,17 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       sums[i] = new_local(accumulate, work[i].rect.rows, work[i].rect.columns, work[i].tile);
 
   const TileValueRef output = region.values[result];
+  const MathRate math =
+      product_math(machine_, accumulate, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype);
   RunForms forms;
   std::vector<Placed> places;
   const auto make_form = [&](const std::array<int64_t, 3>& e, bool final, bool adds) {
     KernelContract contract{.family = Family::gemm,
                             .extents = {e[0], e[1], e[2]},
-                            .math = accumulate,
+                            .math = math.a,
+                            .math_b = math.b,
                             .accumulate = accumulate,
                             .stage_k = e[2]};
-    if (accumulate == DType::f32)
-      matmul_rate(machine_, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype, &contract.math);
     RunForm form;
     const auto add = [&](const Shape& extents, bool transposed, DType dtype) {
       const Strides strides = logical(places[form.geometries.size()], transposed);

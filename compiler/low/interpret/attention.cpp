@@ -68,8 +68,11 @@ class Attended {
     if (!kind.masked) return sum;
     const DType dtype = contract_.operands[known_.mask].dtype;
     const uint64_t bits = operands_[known_.mask][i * n_ + j];
-    if (dtype == DType::boolean) return bits != 0 ? sum : -infinity;
-    return sum + decode(dtype, bits);
+    if (dtype == DType::boolean) return bits != 0 ? sum : kind.masked_score;
+    const double mask = decode(dtype, bits);
+    if (kind.empty_is_zero && mask == -infinity) return mask;
+    // A score vanishes beside a large number, as it does where scores are of this type.
+    return decode(contract_.accumulate, encode(contract_.accumulate, sum + mask, Overflow::propagate));
   }
 
   Row attend(size_t i) const {

@@ -72,6 +72,8 @@ TEST(AttentionByHand, Masks) {
   EXPECT_THAT(run(contract({2, 2, 1, 1}, {.masked = true}), {q, k, v, {1, 1, 1, 0}}), ElementsAre(near(7), near(4)));
   EXPECT_THAT(run(contract({2, 2, 1, 1}, {.masked = true}, DType::f64), {q, k, v, f64({std::log(3), 0, 0, -infinity})}),
               ElementsAre(near(6), near(4)));
+  EXPECT_THAT(run(contract({2, 2, 1, 1}, {.masked = true, .masked_score = 0}), {q, k, v, {1, 0, 0, 0}}),
+              ElementsAre(near(6), near(6)));
   // Row i has keys up to i + diagonal.
   const KernelContract causal = contract({2, 2, 1, 1}, {.causal = true});
   EXPECT_THAT(run(causal, {q, k, v, {0}}), ElementsAre(near(4), near(7)));
@@ -84,6 +86,9 @@ TEST(AttentionByHand, Masks) {
       run(contract({1, 2, 1, 1}, {.masked = true, .empty_is_zero = true}), {f64({std::nan("")}), k, v, {0, 1}})[0]));
   EXPECT_THAT(run(contract({1, 2, 1, 1}, {.masked = true}), {f64({1}), f64({std::nan(""), 0}), v, {0, 1}}),
               ElementsAre(8));
+  const KernelContract added = contract({1, 2, 1, 1}, {.masked = true, .empty_is_zero = true}, DType::f64);
+  EXPECT_THAT(run(added, {f64({1}), f64({std::nan(""), 0}), v, f64({-infinity, 0})}), ElementsAre(8));
+  EXPECT_THAT(run(added, {f64({1}), f64({std::nan(""), 0}), v, f64({-infinity, -infinity})}), ElementsAre(0));
 }
 
 // Three panels, the first of which is masked away for some rows, against all keys at once.

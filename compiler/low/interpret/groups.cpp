@@ -118,13 +118,17 @@ std::vector<uint64_t> normalized(const KernelContract& contract, std::span<const
   for (size_t i = 0; i < groups.count; ++i) {
     for (size_t j = 0; j < groups.size; ++j) row[j] = decode(dtype, x[i * groups.size + j]);
     const auto n = static_cast<double>(groups.size);
-    if (kind == Rowwise::Kind::softmax || kind == Rowwise::Kind::log_softmax) {
-      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    if (kind != Rowwise::Kind::layer_norm && kind != Rowwise::Kind::rms_norm) {
+      constexpr double nothing = -std::numeric_limits<double>::infinity();
+      const bool masked = kind == Rowwise::Kind::masked_softmax;
+      double largest = nothing, sum = 0;
       for (const double value : row) largest = std::max(largest, value);
+      // With a maximum of 0 in place of -infinity, all terms are 0, and so is what becomes of them.
+      if (masked && largest == nothing) largest = 0;
       for (const double value : row) sum += std::exp(value - largest);
-      for (double& value : row) {
-        value = kind == Rowwise::Kind::softmax ? std::exp(value - largest) / sum : value - largest - std::log(sum);
-      }
+      if (masked && sum == 0) sum = 1;
+      for (double& value : row)
+        value = kind == Rowwise::Kind::log_softmax ? value - largest - std::log(sum) : std::exp(value - largest) / sum;
     } else {
       double mean = 0, square = 0;
       if (kind == Rowwise::Kind::layer_norm) {

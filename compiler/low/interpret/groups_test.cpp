@@ -130,6 +130,10 @@ TEST(GroupKernels, Normalizations) {
   EXPECT_THAT(row(Rowwise::Kind::rms_norm, 8, {3, 5}), ElementsAre(near(0.6), near(1)));
   for (const double value : row(Rowwise::Kind::softmax, 0, {-HUGE_VAL, -HUGE_VAL})) EXPECT_TRUE(std::isnan(value));
   EXPECT_THAT(row(Rowwise::Kind::softmax, 0, {-HUGE_VAL, 0}), ElementsAre(0, 1));
+  EXPECT_THAT(row(Rowwise::Kind::masked_softmax, 0, {-HUGE_VAL, -HUGE_VAL}), ElementsAre(0, 0));
+  EXPECT_THAT(row(Rowwise::Kind::masked_softmax, 0, {-HUGE_VAL, 0}), ElementsAre(0, 1));
+  for (const double value : row(Rowwise::Kind::masked_softmax, 0, {std::nan(""), -HUGE_VAL}))
+    EXPECT_TRUE(std::isnan(value));
 }
 
 TEST(GroupKernels, RunningSums) {

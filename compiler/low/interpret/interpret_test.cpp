@@ -150,7 +150,7 @@ TEST(Kernels, Numerics) {
     KernelContract contract;
     contract.family = Family::gemm;
     contract.extents = mnk;
-    contract.math = math;
+    contract.math = contract.math_b = math;
     contract.accumulate = accumulate;
     contract.operands = {{operand, {}}, {operand, {}}, {accumulate, {}}};
     ExprBuilder expr(1);

@@ -35,12 +35,12 @@ std::vector<T> products(const Shape& extents, std::span<const T> a, std::span<co
 
 std::vector<uint64_t> accumulators(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
   const Converter convert_a(contract.operands[0].dtype, contract.math, Overflow::propagate);
-  const Converter convert_b(contract.operands[1].dtype, contract.math, Overflow::propagate);
+  const Converter convert_b(contract.operands[1].dtype, contract.math_b, Overflow::propagate);
   std::vector<uint64_t> result;
   if (is_float(contract.math)) {
     std::vector<double> a, b;
     for (const uint64_t bits : operands[0]) a.push_back(decode(contract.math, convert_a(bits)));
-    for (const uint64_t bits : operands[1]) b.push_back(decode(contract.math, convert_b(bits)));
+    for (const uint64_t bits : operands[1]) b.push_back(decode(contract.math_b, convert_b(bits)));
     for (const double sum : products<double>(contract.extents, a, b)) {
       result.push_back(encode(contract.accumulate, sum, Overflow::propagate));
     }
@@ -48,7 +48,7 @@ std::vector<uint64_t> accumulators(const KernelContract& contract, std::span<con
   }
   std::vector<uint64_t> a, b;
   for (const uint64_t bits : operands[0]) a.push_back(sign_extended(contract.math, convert_a(bits)));
-  for (const uint64_t bits : operands[1]) b.push_back(sign_extended(contract.math, convert_b(bits)));
+  for (const uint64_t bits : operands[1]) b.push_back(sign_extended(contract.math_b, convert_b(bits)));
   for (const uint64_t sum : products<uint64_t>(contract.extents, a, b))
     result.push_back(truncated(contract.accumulate, sum));
   return result;
