@@ -190,10 +190,24 @@ Handled import_bitwise(Node& node) {
         return node.invalid(
             fmt::format("attribute direction is {}, \"LEFT\" or \"RIGHT\" is expected", in_quotes(direction)));
       }
-      if (!is_unsigned_integer(type)) return node.invalid("unsigned integers are expected");
+      if (!is_unsigned_integer(type) && node.opset() < 28) {
+        return node.invalid("unsigned integers are expected before opset 28");
+      }
       op = direction == "LEFT" ? ExprOp::shift_left : ExprOp::shift_right;
     }
-    result = expr.binary(op, a, expr.input(1, type));
+    const uint16_t b = expr.input(1, type);
+    if (op == ExprOp::shift_right && is_signed_integer(type)) {
+      // An arithmetic shift: negative numbers are shifted as their complement, so that zeros fill it and -1 is left of it.
+      const uint16_t zero = expr.constant(type, 0);
+      const uint16_t ones = expr.constant(type, -1);
+      const uint16_t is_negative = expr.binary(ExprOp::less, a, zero);
+      const uint16_t mask = expr.where(is_negative, ones, zero);
+      const uint16_t complement = expr.binary(ExprOp::bit_xor, a, mask);
+      const uint16_t shifted = expr.binary(op, complement, b);
+      result = expr.binary(ExprOp::bit_xor, shifted, mask);
+    } else {
+      result = expr.binary(op, a, b);
+    }
   }
   return one(node.emit().pointwise(std::move(expr).finish(result), values));
 }

@@ -61,7 +61,22 @@ TEST(Operators, Activations) {
           {u8({2}, {129, 129}), u8({2}, {1, 7})},
           {},
           with_text("direction", "RIGHT"),
-          {u8({2}, {64, 1})}}});
+          {u8({2}, {64, 1})}},
+         // floor(-7 / 2); what is shifted out leaves the sign, whatever the count.
+         {"",
+          28,
+          "BitShift",
+          {i8({6}, {-7, 7, -128, -1, 100, -100}), i8({6}, {1, 1, 7, 0, 8, -1})},
+          {},
+          with_text("direction", "RIGHT"),
+          {i8({6}, {-4, 3, -1, -1, 0, -1})}},
+         {"",
+          28,
+          "BitShift",
+          {i8({3}, {-1, 65, 3}), i8({3}, {7, 1, -1})},
+          {},
+          with_text("direction", "LEFT"),
+          {i8({3}, {-128, -126, 0})}}});
 }
 
 // The compositions at native precision, against the library's functions in long double.

@@ -135,8 +135,10 @@ Handled import_binary(Node& node) {
   uint16_t result = expr.binary(entry.op, a, b);
   if (entry.op == ExprOp::modulo) {
     LOW_TRY(const int64_t fmod, node.integer("fmod", 0));
-    if (fmod == 0 && is_float(type)) return node.invalid("fmod=0 is for integers only");
-    if (fmod == 0 && is_signed_integer(type)) {
+    if (fmod == 0 && is_float(type) && node.opset() < 28) {
+      return node.invalid("fmod=0 is for integers only before opset 28");
+    }
+    if (fmod == 0 && !is_unsigned_integer(type)) {
       // The remainder has the divisor's sign: r + b where r is not 0 and its sign is not b's.
       const uint16_t zero = expr.constant(type, 0);
       const uint16_t negative_result = expr.binary(ExprOp::less, result, zero);
@@ -145,7 +147,15 @@ Handled import_binary(Node& node) {
       const uint16_t not_zero = expr.binary(ExprOp::not_equal, result, zero);
       const uint16_t adjust = expr.binary(ExprOp::logical_and, not_zero, differ);
       const uint16_t adjusted = expr.binary(ExprOp::add, result, b);
-      result = expr.where(adjust, adjusted, result);
+      const uint16_t remainder = result;
+      result = expr.where(adjust, adjusted, remainder);
+      if (is_float(type)) {
+        // A zero has the divisor's sign, too.
+        const uint16_t negative_zero = expr.constant(type, -0.0);
+        const uint16_t signed_zero = expr.where(negative_divisor, negative_zero, zero);
+        const uint16_t is_zero = expr.binary(ExprOp::equal, remainder, zero);
+        result = expr.where(is_zero, signed_zero, result);
+      }
     }
   }
   return one(node.emit().pointwise(std::move(expr).finish(result), all_inputs(node)));

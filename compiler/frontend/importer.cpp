@@ -196,6 +196,13 @@ Result<std::vector<int64_t>> Node::constant_integers(int i, std::string_view wha
   return integers;
 }
 
+Result<void> check_stash_type(const Node& node) {
+  LOW_TRY(const int64_t stash_type, node.integer("stash_type", 1));
+  constexpr int64_t f32 = 1;
+  if (stash_type == f32) return {};
+  return node.unsupported(fmt::format("stash_type {} is not supported, only 1 (f32) is", stash_type));
+}
+
 Result<int> normalize_axis(const Node& node, int64_t axis, int rank) {
   if (axis < -rank || axis >= rank) {
     return node.invalid(fmt::format("axis {} is out of range for rank {}", axis, rank));

@@ -133,6 +133,8 @@ inline Handled one(Result<ModelValue> value) {
   if (!value) return std::unexpected(std::move(value).error());
   return std::vector<ModelValue>{std::move(*value)};
 }
+// Attribute stash_type, the type of intermediate results: f32 or nothing. We compute in that or better.
+Result<void> check_stash_type(const Node& node);
 // -rank <= axis < rank, made non-negative.
 Result<int> normalize_axis(const Node& node, int64_t axis, int rank);
 // `flags[i]`: whether axis i of `rank` is listed; ErrorKind::invalid for one that is listed twice.

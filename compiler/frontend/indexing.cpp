@@ -183,7 +183,9 @@ Handled import_eye_like(Node& node) {
 }
 
 // start, start + delta, … before limit; all three are known when compiling.
+// The elements of all floats are computed in double, so that stash_type's f32 is no limit.
 Handled import_range(Node& node) {
+  LOW_TRY_VOID(check_stash_type(node));
   ConstantPtr bounds[3];
   constexpr std::string_view names[] = {"the start", "the limit", "the delta"};
   const DType type = node.input(0).dtype();

@@ -55,11 +55,16 @@ TEST(Model, HeaderIsChecked) {
   model = negation();
   model.clear_graph();
   EXPECT_THAT(error_of(model).message, HasSubstr("no graph"));
-  for (const int64_t opset : {0, 6, 28}) {
+  for (const int64_t opset : {0, 6, 29}) {
     model = negation();
     model.mutable_opset_import(0)->set_version(opset);
     EXPECT_EQ(error_of(model).kind, ErrorKind::unsupported);
   }
+  model = negation();
+  model.set_ir_version(14);
+  EXPECT_TRUE(import_test(model));
+  model.set_ir_version(15);
+  EXPECT_EQ(error_of(model).message, "m.onnx: IR version 15 is not supported, up to 14 is");
   model = negation();
   model.mutable_opset_import(0)->set_domain("com.example");
   EXPECT_THAT(error_of(model).message, HasSubstr("operator ai.onnx.Neg is of a domain that the model does not import"));

@@ -32,14 +32,6 @@ Result<double> epsilon_of(const Node& node) {
   return static_cast<double>(epsilon);
 }
 
-// Statistics in f32 are what we compute; in anything narrower, they would be worse.
-Result<void> check_stash_type(const Node& node) {
-  LOW_TRY(const int64_t stash_type, node.integer("stash_type", 1));
-  constexpr int64_t f32 = 1;
-  if (stash_type == f32) return {};
-  return node.unsupported(fmt::format("stash_type {} is not supported, only 1 (f32) is", stash_type));
-}
-
 // normalized * scale + bias, in the type of `normalized` (f32 or f64), rounded to `to`. The bias may be missing.
 Result<ModelValue> scaled(Node& node, const ModelValue& normalized, const ModelValue& scale, const ModelValue* bias,
                           DType to) {

@@ -312,18 +312,25 @@ Result<int64_t> block_size(const Node& node) {
   return block;
 }
 
+// Whether a block's channels have the depth as their outer axis (CRD) or as their inner one (DCR).
+Result<bool> depth_is_first(const Node& node) {
+  LOW_TRY(const std::string mode, node.text("mode", "DCR"));
+  if (mode != "DCR" && mode != "CRD") {
+    return node.invalid(fmt::format("attribute mode is {}, \"DCR\" or \"CRD\" is expected", in_quotes(mode)));
+  }
+  return mode == "CRD";
+}
+
 }  // namespace
 
 Handled import_depth_to_space(Node& node) {
   LOW_TRY(const int64_t block, block_size(node));
-  LOW_TRY(const std::string mode, node.text("mode", "DCR"));
-  if (mode != "DCR" && mode != "CRD") return node.invalid(fmt::format("attribute mode is {}", in_quotes(mode)));
+  LOW_TRY(const bool depth_first, depth_is_first(node));
   const Shape from = node.input(0).shape();
   if (from[1] % (block * block) != 0) {
     return node.invalid(fmt::format("{} channels are not a multiple of {}", from[1], block * block));
   }
   const int64_t depth = from[1] / (block * block);
-  const bool depth_first = mode == "CRD";
   const Shape parts = depth_first ? Shape{from[0], depth, block, block, from[2], from[3]}
                                   : Shape{from[0], block, block, depth, from[2], from[3]};
   LOW_TRY(const ModelValue spread, node.emit().reshape(node.input(0), parts));
@@ -338,13 +345,15 @@ Handled import_depth_to_space(Node& node) {
 
 Handled import_space_to_depth(Node& node) {
   LOW_TRY(const int64_t block, block_size(node));
+  LOW_TRY(const bool depth_first, depth_is_first(node));
   const Shape from = node.input(0).shape();
   if (from[2] % block != 0 || from[3] % block != 0) {
     return node.invalid(fmt::format("{} is not a multiple of the blocksize, {}", to_string(from), block));
   }
   const Shape parts{from[0], from[1], from[2] / block, block, from[3] / block, block};
   LOW_TRY(const ModelValue spread, node.emit().reshape(node.input(0), parts));
-  LOW_TRY(const ModelValue moved, node.emit().transpose(spread, Shape{0, 3, 5, 1, 2, 4}));
+  LOW_TRY(const ModelValue moved,
+          node.emit().transpose(spread, depth_first ? Shape{0, 1, 3, 5, 2, 4} : Shape{0, 3, 5, 1, 2, 4}));
   int64_t depth = 0;
   if (__builtin_mul_overflow(from[1], block * block, &depth)) return node.unsupported("the result is too large");
   return one(node.emit().reshape(moved, Shape{from[0], depth, parts[2], parts[4]}));

@@ -47,6 +47,8 @@ constexpr DataType data_types[] = {
     {TensorProto::FLOAT8E8M0, "FLOAT8E8M0", std::nullopt},
     {TensorProto::UINT2, "UINT2", std::nullopt},
     {TensorProto::INT2, "INT2", std::nullopt},
+    {TensorProto::FLOAT6E2M3, "FLOAT6E2M3", std::nullopt},
+    {TensorProto::FLOAT6E3M2, "FLOAT6E3M2", std::nullopt},
 };
 
 const DataType* find_data_type(int number) {

@@ -149,6 +149,8 @@ TEST(TensorProto, Types) {
                                                                                 {TensorProto::INT4, "INT4"},
                                                                                 {TensorProto::FLOAT4E2M1, "FLOAT4E2M1"},
                                                                                 {TensorProto::FLOAT8E8M0, "FLOAT8E8M0"},
+                                                                                {TensorProto::FLOAT6E2M3, "FLOAT6E2M3"},
+                                                                                {TensorProto::FLOAT6E3M2, "FLOAT6E3M2"},
                                                                                 {99, "99 (unknown)"},
                                                                                 {-7, "-7 (unknown)"}}) {
     expect_error(proto_of(type, {1}), ErrorKind::unsupported, "data type " + type_name);
