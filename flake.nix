@@ -14,6 +14,13 @@
       clang = "${llvm.clang}/bin/clang++";
       linker = pkgs.lib.makeBinPath [ llvm.lld ];
 
+      # For `./dev test`, which makes ONNX's node tests with wheels from the network: those look for the C++ library outside
+      # of the store.
+      python311 = pkgs.python311.withPackages (packages: [ packages.pip ]);
+      python = pkgs.writeShellScriptBin "python3.11" ''
+        LD_LIBRARY_PATH=${pkgs.lib.makeLibraryPath [ pkgs.stdenv.cc.cc.lib ]} exec ${python311}/bin/python3.11 "$@"
+      '';
+
       common = {
         version = "0.1.0";
         src = self;
@@ -68,7 +75,7 @@
         }
       );
 
-      # Everything but ONNX's node tests, whose data comes from the network.
+      # Everything but ONNX's node tests, which are made with packages from the network.
       tests = llvm.stdenv.mkDerivation (
         common
         // {
@@ -132,7 +139,7 @@
             pkgs.ccache
             pkgs.gbenchmark
             pkgs.gtest
-            pkgs.python3Packages.pip
+            python
             pkgs.unzip
             # The presets and `./dev` use Debian's names of the tools.
             (pkgs.runCommand "llvm-19-names" { } ''

@@ -13,7 +13,7 @@ namespace {
 TEST(OnnxNodes, CompiledPackage) {
   const std::string folder = LOW_SOURCE_DIR "/build/onnx/node";
   if (!std::filesystem::is_directory(folder)) {
-    GTEST_SKIP() << folder << " is missing: './dev test' fetches ONNX's test data";
+    GTEST_SKIP() << folder << " is missing: './dev test' makes ONNX's test data";
   }
   const auto opened = open_device("host", {.threads = 2});
   ASSERT_TRUE(opened) << opened.error().message;
