@@ -290,23 +290,6 @@ std::vector<CaseResult> run_cases(const std::string& folder, std::span<const std
   return results;
 }
 
-// Cases of Attention with wrong results, which count as such and fail no test: rows without any key, and causal masks
-// beside nonpad_kv_seqlen.
-constexpr std::string_view known_wrong[] = {
-    "test_attention_23_boolmask_fullymasked_row_nan_robustness",
-    "test_attention_23_fullymasked_qk_matmul_output_mode3_zero",
-    "test_attention_24_fullymasked_qk_matmul_output_mode3_zero",
-    "test_attention_24_qk_matmul_output_mode3_softmax_precision",
-    "test_attention_4d_causal_nonpad_attn_mask_composition",
-    "test_attention_4d_causal_nonpad_batch_prefill",
-    "test_attention_4d_causal_nonpad_continued_prefill",
-    "test_attention_4d_causal_nonpad_negative_offset_structural_empty",
-    "test_attention_4d_causal_padded_kv_bf16",
-    "test_attention_4d_gqa_causal_nonpad_decode",
-    "test_attention_4d_gqa_causal_nonpad_decode_fp16",
-    "test_attention_causal_boolmask_nan_robustness",
-};
-
 Result<std::vector<std::string>> judge(const std::string& folder, const std::string& list_path,
                                        const std::string& summary_path, std::string_view backend_name,
                                        const Backend& backend, ThreadPool& pool) {
@@ -318,12 +301,7 @@ Result<std::vector<std::string>> judge(const std::string& folder, const std::str
   const std::string text = summary(backend_name, results);
   std::fputs(text.c_str(), stdout);
   LOW_TRY_VOID(write_file(summary_path, std::as_bytes(std::span(text))));
-  std::vector<std::string> texts = differences(results, expectations);
-  std::erase_if(texts, [](const std::string& text) {
-    return std::ranges::any_of(known_wrong,
-                               [&](std::string_view known) { return text.starts_with(std::string(known) + " "); });
-  });
-  return texts;
+  return differences(results, expectations);
 }
 
 Result<std::vector<Expectation>> parse_expectations(std::string_view text) {
