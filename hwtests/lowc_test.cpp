@@ -90,7 +90,7 @@ std::string one_node_model(const std::string& op, const std::vector<std::string>
 }
 
 TEST_F(Lowc, VerifiesTheTinyWorkloadsOnTheHostAndInTheInterpreter) {
-  for (const std::string name : {"tiny-mlp-b1", "tiny-mlp-b2-repeat3"}) {
+  for (const std::string name : {"tiny-mlp-b1", "tiny-mlp-b2-repeat3", "tiny-mlp-f32"}) {
     ASSERT_EQ(lowc("workload " + name + " -o t.onnx").code, 0);
     const Outcome host = lowc("verify t.onnx");
     EXPECT_EQ(host.code, 0) << host.out << host.err;
@@ -119,6 +119,64 @@ TEST_F(Lowc, VerifyFailsForEachNegativeControl) {
   // The control of the controls.
   ASSERT_EQ(lowc("compile t.onnx -o right.low").code, 0);
   EXPECT_EQ(lowc("verify t.onnx --package right.low").code, 0);
+}
+
+// Each element stays within 0.2 + 0.05 |b|; the RMS of the error tells.
+TEST_F(Lowc, VerifyFailsForOneChangedWeight) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  const auto model = read_file((folder_ / "t.onnx").string());
+  ASSERT_TRUE(model.has_value());
+  const std::pair<const char*, size_t> weights[] = {{"w1_all", 1440}, {"w1_all", 100}, {"w2_all", 1440}};
+  for (const auto& [name, index] : weights) {
+    SCOPED_TRACE(std::string(name) + " " + std::to_string(index));
+    const auto wrong = with_weight(*model, name, index, 0x7e);
+    ASSERT_TRUE(wrong.has_value()) << wrong.error().message;
+    spill(folder_ / "wrong.onnx", *wrong);
+    ASSERT_EQ(lowc("compile wrong.onnx -o wrong.low").code, 0);
+    const Outcome outcome = lowc("verify t.onnx --package wrong.low");
+    EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.out.find("FAIL: 432 elements"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find(", more than 0.3%"), std::string::npos) << outcome.out;
+    EXPECT_EQ(lowc("verify t.onnx --package wrong.low --rms 1 --atol 1").code, 0);
+  }
+}
+
+TEST_F(Lowc, VerifySaysByWhatItJudged) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
+  const Outcome fp8 = lowc("verify t.onnx --interpret");
+  EXPECT_NE(fp8.out.find("\ntolerances: 0.2 absolute, 0.05 relative, RMS 0.3%: FP8 operands\n"), std::string::npos)
+      << fp8.out;
+  const Outcome given = lowc("verify t.onnx --interpret --atol 0.5 --rms 0.01");
+  EXPECT_NE(
+      given.out.find("tolerances: 0.5 absolute, 0.05 relative, RMS 1%: FP8 operands; as given with --atol, --rms\n"),
+      std::string::npos)
+      << given.out;
+  ASSERT_EQ(lowc("workload tiny-mlp-f32 -o f.onnx").code, 0);
+  const Outcome f32 = lowc("verify f.onnx --interpret");
+  EXPECT_EQ(f32.code, 0) << f32.out << f32.err;
+  EXPECT_NE(f32.out.find(": f32, sums of up to 40 terms, depth 2\n"), std::string::npos) << f32.out;
+  const Outcome json = lowc("verify f.onnx --interpret --json");
+  for (const char* member :
+       {"\"rms_ratio\":", "\"tolerance\":{\"absolute\":", "\"reason\":\"f32, sums of up to 40 terms"})
+    EXPECT_NE(json.out.find(member), std::string::npos) << member << json.out;
+}
+
+// log(x) of a model that is judged by abs(x): NaN on one side only.
+TEST_F(Lowc, VerifyCountsNanOnOneSide) {
+  spill(folder_ / "log.onnx", one_node_model("Log", {"2", "3"}));
+  spill(folder_ / "abs.onnx", one_node_model("Abs", {"2", "3"}));
+  const float x[] = {1, -2, 0, 1, -5, 1};
+  spill(folder_ / "x.bin", std::string(reinterpret_cast<const char*>(x), sizeof(x)));
+  ASSERT_EQ(lowc("compile log.onnx -o log.low").code, 0);
+  const std::string verify = "verify abs.onnx --package log.low --input x=x.bin";
+  const Outcome text = lowc(verify);
+  EXPECT_EQ(text.code, 1) << text.err;
+  EXPECT_NE(text.out.find("3 of them NaN or infinite on one side only; first: [1] is "), std::string::npos) << text.out;
+  const Outcome json = lowc(verify + " --json");
+  EXPECT_NE(json.out.find("\"nonfinite_mismatches\":3,\"first_nonfinite\":{\"index\":1,\"actual\":\""),
+            std::string::npos)
+      << json.out;
+  EXPECT_NE(json.out.find("\"expected\":\"2\"}"), std::string::npos) << json.out;
 }
 
 TEST_F(Lowc, RefusesAPackageWithOneByteFlipped) {

@@ -93,4 +93,16 @@ Result<std::vector<NegativeControl>> make_negative_controls(std::span<const std:
   return controls;
 }
 
+Result<std::string> with_weight(std::span<const std::byte> bytes, std::string_view initializer, size_t index,
+                                unsigned char code) {
+  onnx::ModelProto model;
+  if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return fail(ErrorKind::invalid, "changed weight: not an ONNX model");
+  onnx::TensorProto* tensor = find_initializer(model, initializer);
+  if (tensor == nullptr || tensor->data_type() != onnx::TensorProto::FLOAT8E4M3FN || index >= tensor->raw_data().size())
+    return fail(ErrorKind::invalid, "changed weight: there is no such element of an FP8 initializer");
+  (*tensor->mutable_raw_data())[index] = static_cast<char>(code);
+  return model.SerializeAsString();
+}
+
 }  // namespace low

@@ -56,7 +56,12 @@ TEST(Compare, NanAndInfinity) {
   EXPECT_EQ(compare_values(DType::f32, {nan, inf, -inf}, {nan, inf, -inf}).worst_index, -1);
   EXPECT_EQ(compare_values(DType::f32, {nan, 1, inf, -inf, 1, inf, nan}, {1, nan, 1, inf, inf, nan, inf}).mismatches,
             7);
-  const Comparison c = compare_values(DType::f32, {50, nan}, {1, 1});
+  const Comparison c = compare_values(DType::f32, {50, nan, inf}, {1, 1, -inf});
+  EXPECT_EQ(c.mismatches, 3);
+  EXPECT_EQ(c.nonfinite_mismatches, 2);
+  EXPECT_EQ(c.nonfinite_index, 1);
+  EXPECT_TRUE(std::isnan(c.nonfinite_actual));
+  EXPECT_EQ(c.nonfinite_expected, 1);
   EXPECT_EQ(c.worst_index, 1);
   EXPECT_EQ(c.max_absolute_error, 49);  // finite elements only
 }
@@ -95,7 +100,39 @@ TEST(Compare, Text) {
             "PASS: 1 elements, 0 outside of 0.2 absolute + 0.05 relative\n"
             "worst error: 0 absolute, 0 relative; RMS of the error 0, of the reference 0.5\n"
             "worst element: [0] is 0.5, the reference 0.5\n"
-            "note: the reference's RMS is below ten times the absolute tolerance, so this comparison proves little");
+            "note: the reference's RMS is below ten times the absolute tolerance, so single elements prove little");
+  EXPECT_EQ(
+      to_string(compare_values(DType::f32, {30, nan, 41, inf}, {30, 7, 40, -inf}, {.absolute = 3, .relative = 0})),
+      "FAIL: 4 elements, 2 outside of 3 absolute + 0 relative\n"
+      "2 of them NaN or infinite on one side only; first: [1] is nan, the reference 7\n"
+      "worst error of the finite elements: 1 absolute, 0.025 relative; RMS of the error 0.707107, of the reference "
+      "35.3553\n"
+      "worst element: [1] is nan, the reference 7");
+  // Errors 0 and 1 of 30 and 40: an RMS of sqrt(1 / 2) against sqrt(2500 / 2), 1 / 50.
+  EXPECT_EQ(to_string(compare_values(DType::f32, {30, 41}, {30, 40}, {.absolute = 2, .relative = 0, .rms = 0.01})),
+            "FAIL: 2 elements, 0 outside of 2 absolute + 0 relative\n"
+            "worst error: 1 absolute, 0.025 relative; RMS of the error 0.707107, of the reference 35.3553\n"
+            "RMS of the error: 2% of the reference's, more than 1%\n"
+            "worst element: [1] is 41, the reference 40");
+  EXPECT_EQ(to_string(Tolerance{.absolute = 0.2, .relative = 0.05, .rms = 0.003}),
+            "0.2 absolute, 0.05 relative, RMS 0.3%");
+}
+
+TEST(Compare, TheRmsOfTheErrorIsBounded) {
+  // 1 / 50, as above, on whatever scale: the squares of the last are beyond a double.
+  for (const double scale : {1.0, 1e-30, 1e200}) {
+    const auto ratio_passes = [&](double rms) {
+      return compare_values(DType::f64, {30 * scale, 41 * scale}, {30 * scale, 40 * scale},
+                            {.absolute = 2 * scale, .relative = 0, .rms = rms})
+          .passed();
+    };
+    EXPECT_TRUE(ratio_passes(0.0201)) << scale;
+    EXPECT_FALSE(ratio_passes(0.0199)) << scale;
+  }
+  const Tolerance none{.absolute = 1, .relative = 0, .rms = 0};
+  EXPECT_TRUE(compare_values(DType::f32, {1, nan}, {1, nan}, none).passed());
+  EXPECT_TRUE(compare_values(DType::f32, {0, 0}, {0, 0}, none).passed());
+  EXPECT_FALSE(compare_values(DType::f32, {0, 1e-9}, {0, 0}, {.absolute = 1, .relative = 0, .rms = 1}).passed());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 // in 64 bits.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,11 +22,12 @@ namespace low::reference {
 // are in the order of Graph::outputs(). They do not depend on `pool`, which may be null.
 Result<std::vector<Tensor>> run(const Graph& graph, std::span<const Tensor> inputs, ThreadPool* pool = nullptr);
 
-// |a - b| <= absolute + relative * |b| for each element; NaN equals only NaN, an infinity only itself. b is the
-// reference.
+// |a - b| <= absolute + relative * |b| for each element; NaN equals only NaN, an infinity only itself. b is the reference. And the
+// RMS of a - b is at most `rms` times that of b: a few wrong weights may leave each element within its tolerance.
 struct Tolerance {
   double absolute = 0.2;
   double relative = 0.05;
+  double rms = std::numeric_limits<double>::infinity();
 };
 struct Comparison {
   Tolerance tolerance;
@@ -36,16 +38,25 @@ struct Comparison {
   // element is left.
   int64_t worst_index = -1;
   double worst_actual = 0, worst_expected = 0;
+  // Of the mismatches, those where a side is NaN or infinite, and the first of them.
+  int64_t nonfinite_mismatches = 0;
+  int64_t nonfinite_index = -1;
+  double nonfinite_actual = 0, nonfinite_expected = 0;
   double max_absolute_error = 0;  // over elements where both are finite, as all that follow
   double max_relative_error = 0;  // |a - b| / |b| where b != 0
   double rms_error = 0;
-  double rms_reference = 0;  // below ten times the absolute tolerance, the comparison proves little
-  bool passed() const { return mismatches == 0; }
+  double rms_reference = 0;  // below ten times the absolute tolerance, single elements prove little
+  // rms_error over rms_reference; 0 where there is no error.
+  double rms_ratio() const;
+  bool rms_passed() const { return rms_ratio() <= tolerance.rms; }
+  bool passed() const { return mismatches == 0 && rms_passed(); }
 };
 // Types must be equal (ErrorKind::mismatch otherwise). Integers and booleans compare as doubles under the same rule.
 Result<Comparison> compare(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance);
 // For people, several lines without a newline at the end: counts, worst errors, RMS of error and reference, PASS or
 // FAIL.
 std::string to_string(const Comparison& comparison);
+// "0.2 absolute, 0.05 relative, RMS 0.3%"
+std::string to_string(const Tolerance& tolerance);
 
 }  // namespace low::reference

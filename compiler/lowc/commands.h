@@ -61,7 +61,7 @@ struct VerifyCommand {
   std::string device = "host";
   std::string package;  // judged instead of compiling
   bool interpret = false;
-  double absolute = 0.2, relative = 0.05;
+  std::optional<double> absolute, relative, rms;  // without one: from what the model computes with
   bool json = false;
 };
 int verify_command(const VerifyCommand& command);

@@ -144,8 +144,11 @@ int run(int argc, char** argv) {
   verify_app->add_option("--device", verify.device, "device to run on");
   verify_app->add_option("--package", verify.package, "judge this package instead of compiling the model");
   verify_app->add_flag("--interpret", verify.interpret, "judge the placed and scheduled program in the interpreter");
-  verify_app->add_option("--atol", verify.absolute, "absolute tolerance")->check(tolerance);
-  verify_app->add_option("--rtol", verify.relative, "relative tolerance")->check(tolerance);
+  const std::string by_default = " (default: from what the model computes with)";
+  verify_app->add_option("--atol", verify.absolute, "absolute tolerance of an element" + by_default)->check(tolerance);
+  verify_app->add_option("--rtol", verify.relative, "relative tolerance of an element" + by_default)->check(tolerance);
+  verify_app->add_option("--rms", verify.rms, "bound on the RMS of the error over the reference's" + by_default)
+      ->check(tolerance);
   verify_app->add_flag("--json", verify.json, "report as JSON");
   verify_app->callback([&] {
     set_verbosity(verify.model.verbose);
