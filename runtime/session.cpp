@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <set>
 
@@ -34,6 +35,24 @@ Result<Choice> choose(const DeviceInfo& device, const Manifest& manifest) {
 
 std::string type_text(DType dtype, const Shape& shape) { return fmt::format("{}{}", name(dtype), to_string(shape)); }
 
+// In parts, so that no segment is in memory twice.
+Result<void> load_segment(const Package& package, const ParameterSegment& segment, Device& device, Buffer& buffer) {
+  constexpr uint64_t part_bytes = 1 << 22;
+  const std::string file = fmt::format("parameters/{}", segment.sha256);
+  LOW_TRY(const ArchiveExtent extent, package.extent(file));
+  if (extent.bytes != segment.bytes) {
+    return fail(ErrorKind::invalid, fmt::format("{} of the package has {} bytes, but the program expects {}", file,
+                                                extent.bytes, segment.bytes));
+  }
+  AlignedBytes part(std::min(part_bytes, segment.bytes));
+  for (uint64_t offset = 0; offset < segment.bytes; offset += part.size()) {
+    part.resize(std::min(part_bytes, segment.bytes - offset));
+    LOW_TRY_VOID(package.read(file, offset, part));
+    LOW_TRY_VOID(device.copy_to_device(buffer, segment.offset + offset, part));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const LoadedProgram>> LoadedProgram::load(Device& device,
@@ -46,13 +65,7 @@ Result<std::shared_ptr<const LoadedProgram>> LoadedProgram::load(Device& device,
   loaded->program_ = std::make_shared<const Program>(std::move(program));
   LOW_TRY(loaded->parameters_, device.allocate(loaded->program_->parameter_bytes));
   for (const ParameterSegment& segment : loaded->program_->parameters) {
-    const std::string file = fmt::format("parameters/{}", segment.sha256);
-    LOW_TRY(const auto bytes, package->entry(file));
-    if (bytes.size() != segment.bytes) {
-      return fail(ErrorKind::invalid, fmt::format("{} of the package has {} bytes, but the program expects {}", file,
-                                                  bytes.size(), segment.bytes));
-    }
-    LOW_TRY_VOID(device.copy_to_device(*loaded->parameters_, segment.offset, bytes));
+    LOW_TRY_VOID(load_segment(*package, segment, device, *loaded->parameters_));
   }
   LOW_TRY(loaded->executable_, device.load(std::move(package), *choice.variant, *choice.target, loaded->program_));
   return loaded;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "runtime/host/fixture.h"
@@ -127,6 +129,22 @@ TEST_F(SessionTest, NoTargetInCommon) {
   EXPECT_EQ(foreign.error().kind, ErrorKind::unsupported);
   EXPECT_THAT(foreign.error().message, HasSubstr("gfx1100, gfx942"));
   EXPECT_THAT(foreign.error().message, HasSubstr("host-x86-64-v3"));
+}
+
+TEST_F(SessionTest, APackageThatIsCutOffBeforeItIsLoaded) {
+  const std::string path = testing::TempDir() + "session_test_cut.low";
+  const std::string bytes = fixture::package_bytes(fixture::program(tiles), fixture::file_bytes(LOW_FIXTURE_2));
+  // Nothing, the parameters, and the code are gone, in the order of their names.
+  for (const size_t kept : {size_t{0}, bytes.find("parameters/"), bytes.find("variants/host/kernels/")}) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto opened = Package::open(path);
+    ASSERT_TRUE(opened) << opened.error().message;
+    std::filesystem::resize_file(path, kept);
+    const auto cut = LoadedProgram::load(*device_, *opened);
+    ASSERT_FALSE(cut) << kept;
+    EXPECT_EQ(cut.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(cut.error().message, HasSubstr("session_test_cut.low: was cut off while it was read"));
+  }
 }
 
 TEST_F(SessionTest, HostilePrograms) {

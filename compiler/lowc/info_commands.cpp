@@ -31,7 +31,7 @@ void write_json(std::string_view name, const std::vector<Binding>& bindings, Jso
 Result<void> inspect(const InspectCommand& command) {
   LOW_TRY(const std::shared_ptr<const Package> package, Package::open(command.package));
   if (!command.extract.empty()) {
-    LOW_TRY(const std::span<const std::byte> bytes, package->entry(command.extract));
+    LOW_TRY(const AlignedBytes bytes, package->entry(command.extract));
     write_stdout({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     return {};
   }
@@ -67,13 +67,10 @@ Result<void> inspect(const InspectCommand& command) {
       text += fmt::format("  output {}: {}\n", one_line(binding.name), to_string(Type{binding.dtype, binding.shape}));
     json.key("targets").begin_array();
     for (const TargetInfo& target : variant.targets) {
-      LOW_TRY(const std::span<const std::byte> code, package->entry(target.file));
-      json.begin_object()
-          .member("target", target.target)
-          .member("file", target.file)
-          .member("bytes", static_cast<uint64_t>(code.size()));
+      LOW_TRY(const ArchiveExtent code, package->extent(target.file));
+      json.begin_object().member("target", target.target).member("file", target.file).member("bytes", code.bytes);
       json.member("scratch_bytes", target.scratch_bytes).key("kernels").begin_array();
-      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch\n", target.target, code.size(),
+      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch\n", target.target, code.bytes,
                           target.scratch_bytes);
       for (const KernelInfo& kernel : target.kernels) {
         write_json(kernel, json);
@@ -84,8 +81,8 @@ Result<void> inspect(const InspectCommand& command) {
     json.end_array().end_object();
   }
   json.end_array().key("entries").begin_array();
-  for (const auto& [name, bytes] : package->entries())
-    json.begin_object().member("name", name).member("bytes", static_cast<uint64_t>(bytes.size())).end_object();
+  for (const auto& [name, extent] : package->entries())
+    json.begin_object().member("name", name).member("bytes", extent.bytes).end_object();
   json.end_array().end_object();
   write_stdout(command.json ? json.text() : text);
   return {};

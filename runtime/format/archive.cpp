@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "runtime/base/sha256.h"
 #include "runtime/format/byte_stream.h"
@@ -148,41 +147,66 @@ bool valid_name(std::string_view name) {
 
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-bool equal_at(std::span<const std::byte> bytes, uint64_t offset, std::string_view expected) {
-  return offset <= bytes.size() && expected.size() <= bytes.size() - offset &&
-         std::memcmp(bytes.data() + offset, expected.data(), expected.size()) == 0;
-}
-
 std::unexpected<Error> bad(std::string_view what, std::string_view text) {
   return fail(ErrorKind::invalid, fmt::format("{}: {}", what, text));
 }
 
-// Checks the comment and gives what precedes its text.
-Result<std::span<const std::byte>> check_hash(std::span<const std::byte> bytes, std::string_view what) {
-  if (bytes.size() < comment_bytes) {
-    return bad(what, fmt::format("is not a low package: {} bytes are fewer than an empty package has", bytes.size()));
+// The bytes of an archive in front of its comment's text.
+class Body {
+ public:
+  Body(const ByteSource& source, std::string_view what) : source_(source), what_(what) {}
+
+  uint64_t bytes() const { return source_.bytes() - comment_bytes; }
+  Result<std::string> read(uint64_t offset, uint64_t count) const {
+    std::string text(static_cast<size_t>(count), '\0');
+    if (auto done = source_.read(offset, std::as_writable_bytes(std::span(text))); !done) {
+      return in_context(what_, done.error());
+    }
+    return text;
   }
-  const auto body = bytes.first(bytes.size() - comment_bytes);
-  const std::string_view comment(reinterpret_cast<const char*>(bytes.data() + body.size()), comment_bytes);
-  if (!comment.starts_with(comment_start)) {
-    return bad(what,
-               "is not a low package: it does not end in a package's comment (damaged, truncated or another format)");
+  Result<bool> equal_at(uint64_t offset, std::string_view expected) const {
+    if (offset > bytes() || expected.size() > bytes() - offset) return false;
+    LOW_TRY(const std::string found, read(offset, expected.size()));
+    return found == expected;
   }
-  if (!comment.starts_with(comment_prefix)) {
-    return bad(what,
-               fmt::format("is a package of another version: its comment does not start with '{}'", comment_prefix));
+
+  // Checks the comment.
+  Result<void> check_hash() const {
+    if (source_.bytes() < comment_bytes) {
+      return bad(what_,
+                 fmt::format("is not a low package: {} bytes are fewer than an empty package has", source_.bytes()));
+    }
+    LOW_TRY(const std::string comment, read(bytes(), comment_bytes));
+    if (!comment.starts_with(comment_start)) {
+      return bad(what_,
+                 "is not a low package: it does not end in a package's comment (damaged, truncated or another format)");
+    }
+    if (!comment.starts_with(comment_prefix)) {
+      return bad(what_,
+                 fmt::format("is a package of another version: its comment does not start with '{}'", comment_prefix));
+    }
+    Sha256 hash;
+    for (uint64_t offset = 0; offset < bytes(); offset += part_bytes) {
+      LOW_TRY(const std::string part, read(offset, std::min(part_bytes, bytes() - offset)));
+      hash.update(as_bytes(part));
+    }
+    if (comment.substr(comment_prefix.size()) != hash.finish()) {
+      return bad(what_, "is damaged: its bytes do not have the SHA-256 that its comment states");
+    }
+    return {};
   }
-  const std::string found = sha256_hex(body);
-  if (comment.substr(comment_prefix.size()) != found) {
-    return bad(what, "is damaged: its bytes do not have the SHA-256 that its comment states");
-  }
-  return body;
-}
+
+ private:
+  static constexpr uint64_t part_bytes = 1 << 20;
+  const ByteSource& source_;
+  std::string_view what_;
+};
 
 // Names, sizes, checksums and offsets as the central directory has them, which need not be right yet.
-Result<std::vector<Entry>> read_directory(std::span<const std::byte> directory, uint64_t count, std::string_view what) {
+// The names are borrowed.
+Result<std::vector<Entry>> read_directory(std::string_view directory, uint64_t count, std::string_view what) {
   std::vector<Entry> entries;
-  ByteReader reader(directory);
+  ByteReader reader(as_bytes(directory));
   for (uint64_t i = 0; i < count && !reader.failed(); ++i) {
     Entry entry;
     reader.raw(16);
@@ -233,12 +257,14 @@ std::string write_archive(const ArchiveEntries& contents) {
   return archive;
 }
 
-Result<ArchiveEntries> parse_archive(std::span<const std::byte> bytes, std::string_view what) {
-  LOW_TRY(const auto body, check_hash(bytes, what));
+Result<ArchiveIndex> read_archive_index(const ByteSource& source, std::string_view what) {
+  const Body body(source, what);
+  LOW_TRY_VOID(body.check_hash());
   constexpr size_t ends = end64_bytes + locator_bytes + end_bytes;
-  if (body.size() < ends) return bad(what, "there is no room for the records at a package's end");
-  const uint64_t end64 = body.size() - ends;
-  ByteReader end64_reader(body.subspan(end64, end64_bytes));
+  if (body.bytes() < ends) return bad(what, "there is no room for the records at a package's end");
+  const uint64_t end64 = body.bytes() - ends;
+  LOW_TRY(const std::string end64_record, body.read(end64, end64_bytes));
+  ByteReader end64_reader(as_bytes(end64_record));
   end64_reader.raw(32);
   const auto count = end64_reader.number<uint64_t>();
   const auto directory_bytes = end64_reader.number<uint64_t>();
@@ -247,25 +273,25 @@ Result<ArchiveEntries> parse_archive(std::span<const std::byte> bytes, std::stri
     return bad(what, fmt::format("a central directory of {} bytes at {} does not end at {}", directory_bytes, directory,
                                  end64));
   }
-  LOW_TRY(const auto entries, read_directory(body.subspan(directory, directory_bytes), count, what));
+  LOW_TRY(const std::string names, body.read(directory, directory_bytes));
+  LOW_TRY(const auto entries, read_directory(names, count, what));
 
-  ArchiveEntries result;
+  ArchiveIndex result;
   uint64_t position = 0;
   for (const Entry& entry : entries) {
-    if (entry.header != position || !equal_at(body, position, local_header(entry))) {
-      return bad(what, fmt::format("the header of entry '{}' is not as expected", entry.name));
-    }
+    LOW_TRY(const bool is_expected, entry.header == position ? body.equal_at(position, local_header(entry)) : false);
+    if (!is_expected) return bad(what, fmt::format("the header of entry '{}' is not as expected", entry.name));
     const uint64_t data = data_offset(entry);  // at most `directory` + 64, as the header was there
     if (data > directory || entry.bytes > directory - data) {
       return bad(what,
                  fmt::format("entry '{}' of {} bytes reaches into the central directory", entry.name, entry.bytes));
     }
-    result.emplace(entry.name, body.subspan(data, entry.bytes));
+    result.emplace(entry.name, ArchiveExtent{data, entry.bytes});
     position = data + entry.bytes;
   }
   if (position != directory) return bad(what, "there are bytes between the last entry and the central directory");
-  if (!equal_at(body, directory, tail(entries, directory)))
-    return bad(what, "the central directory is not as expected");
+  LOW_TRY(const bool is_expected, body.equal_at(directory, tail(entries, directory)));
+  if (!is_expected) return bad(what, "the central directory is not as expected");
   return result;
 }
 

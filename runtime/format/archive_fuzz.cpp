@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   archive += "low-package 1 sha256:" + sha256_hex(std::as_bytes(std::span(archive)));
   const auto package = Package::from_bytes(std::move(archive), "fuzz");
   if (!package) return 0;
-  for (const auto& [name, bytes] : (*package)->entries()) LOW_CHECK((*package)->entry(name).has_value());
+  for (const auto& [name, extent] : (*package)->entries()) LOW_CHECK((*package)->entry(name).has_value());
   for (const VariantInfo& variant : (*package)->manifest().variants) {
     if (const auto program = (*package)->program(variant)) LOW_CHECK(verify(*program, "fuzz").has_value());
   }

@@ -16,6 +16,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/format/program.h"
+#include "runtime/tensor/tensor.h"
 
 namespace low {
 
@@ -24,8 +25,23 @@ using ArchiveEntries = std::map<std::string, std::span<const std::byte>, std::le
 
 // The same entries give the same bytes.
 std::string write_archive(const ArchiveEntries& entries);
-// Checks the hash first, then every header, name (relative, no "..", sorted, unique) and extent. ErrorKind::invalid.
-Result<ArchiveEntries> parse_archive(std::span<const std::byte> bytes, std::string_view what);
+
+// Where an archive's bytes come from: memory, or a file that may change at any time.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  virtual uint64_t bytes() const = 0;
+  // Fills `into` from `offset`. ErrorKind::invalid, without a name in front, for what cannot be read.
+  virtual Result<void> read(uint64_t offset, std::span<std::byte> into) const = 0;
+};
+struct ArchiveExtent {
+  uint64_t offset = 0, bytes = 0;
+};
+using ArchiveIndex = std::map<std::string, ArchiveExtent, std::less<>>;  // by name
+
+// Checks the hash first, then every header, name (relative, no "..", sorted, unique) and extent. Reads the source in parts and keeps
+// none. ErrorKind::invalid.
+Result<ArchiveIndex> read_archive_index(const ByteSource& source, std::string_view what);
 
 struct KernelInfo {
   std::string name;
@@ -58,27 +74,32 @@ struct Manifest {
 std::string serialize(const Manifest& manifest);  // JSON, sorted, "version": 1
 Result<Manifest> parse_manifest(std::string_view json, std::string_view what);
 
-// A package in memory or mapped; immutable, shared.
+// A package in a file that stays open, or in memory; immutable, shared. Of a file, no more than the index and the manifest are held: the
+// rest is read when it is asked for, and a file that was cut off since is an error (ErrorKind::invalid).
 class Package {
  public:
-  // Maps the file. ErrorKind::invalid naming the path for anything wrong.
+  // ErrorKind::invalid naming the path for anything wrong.
   static Result<std::shared_ptr<const Package>> open(const std::string& path);
   static Result<std::shared_ptr<const Package>> from_bytes(std::string bytes, std::string_view what);
 
   const Manifest& manifest() const { return manifest_; }
-  const ArchiveEntries& entries() const { return entries_; }
-  // ErrorKind::invalid when missing.
-  Result<std::span<const std::byte>> entry(std::string_view name) const;
+  const ArchiveIndex& entries() const { return entries_; }
+  // Where the entry is. ErrorKind::invalid when missing.
+  Result<ArchiveExtent> extent(std::string_view name) const;
+  // All of its bytes.
+  Result<AlignedBytes> entry(std::string_view name) const;
+  // Its bytes from `offset` on, as many as `into` has room for, which are there (checked).
+  Result<void> read(std::string_view name, uint64_t offset, std::span<std::byte> into) const;
   Result<Program> program(const VariantInfo& variant) const;
   ~Package();
 
  private:
   Package() = default;
-  struct Storage;
-  static Result<std::shared_ptr<const Package>> from_storage(std::unique_ptr<Storage> storage);
-  std::unique_ptr<Storage> storage_;
+  static Result<std::shared_ptr<const Package>> from_source(std::unique_ptr<ByteSource> source, std::string_view what);
+  std::string what_;
+  std::unique_ptr<ByteSource> source_;
   Manifest manifest_;
-  ArchiveEntries entries_;
+  ArchiveIndex entries_;
 };
 
 }  // namespace low

@@ -66,8 +66,26 @@ TEST(Package, FromBytesAndFromFile) {
   const std::string path = in_file("package_test.low", sample().archive());
   auto from_file = Package::open(path);
   ASSERT_TRUE(from_file) << from_file.error().message;
-  std::filesystem::remove(path);  // the mapping holds it
+  std::filesystem::remove(path);  // it stays open
   check(**from_file);
+}
+
+// At any byte, while it is open: what is behind it cannot be read, and what is in front of it can.
+TEST(Package, AFileThatIsCutOffWhileItIsOpen) {
+  Parts parts = sample();
+  parts.files["parameters/p"] = std::string(100000, 'p');
+  const std::string path = in_file("package_test_cut.low", parts.archive());
+  const auto package = Package::open(path);
+  ASSERT_TRUE(package) << package.error().message;
+  const ArchiveExtent extent = *(*package)->extent("parameters/p");
+  std::filesystem::resize_file(path, extent.offset + 50000);
+  AlignedBytes half(50000);
+  EXPECT_TRUE((*package)->read("parameters/p", 0, half));
+  const auto all = (*package)->entry("parameters/p");
+  ASSERT_FALSE(all);
+  EXPECT_EQ(all.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(all.error().message, testing::StartsWith(path + ": was cut off while it was read"));
+  EXPECT_FALSE((*package)->program((*package)->manifest().variants[0]));  // it comes behind the parameters
 }
 
 TEST(Package, FilesThatAreNone) {
@@ -80,6 +98,7 @@ TEST(Package, FilesThatAreNone) {
            {in_file("package_test_text.low", std::string(1000, 't')), "is not a low package"},
            {in_file("package_test_short.low", "PK"), "is not a low package"},
            {damaged_path, "is damaged"},
+           {in_file("package_test_cut_before.low", sample().archive().substr(0, 700)), "is not a low package"},
        }) {
     const auto package = Package::open(path);
     ASSERT_FALSE(package) << path;
