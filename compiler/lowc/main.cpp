@@ -13,6 +13,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <stdexcept>
 
 #include "compiler/lowc/support.h"
 #include "runtime/base/error.h"
@@ -215,6 +216,8 @@ int main(int argc, char** argv) {
   try {
     return close_stdout(run(argc, argv));
   } catch (const std::bad_alloc&) {
+    return report({low::ErrorKind::unsupported, "there is not enough memory for this"});
+  } catch (const std::length_error&) {
     return report({low::ErrorKind::unsupported, "there is not enough memory for this"});
   } catch (const std::exception& error) {
     return report({low::ErrorKind::internal, std::string("internal error: ") + error.what()});

@@ -8,6 +8,7 @@
 
 #include "compiler/lowc/text.h"
 #include "runtime/base/sha256.h"
+#include "runtime/base/within_memory.h"
 #include "runtime/tensor/random_tensor.h"
 #include "runtime/tensor/tensor_file.h"
 
@@ -105,7 +106,7 @@ Result<LoadedModel> load_model(const ModelOptions& options) {
   LOW_TRY(const CompileOptions compile, compile_options(options));
   LOW_TRY(const AlignedBytes bytes, read_file(options.model));
   log_info("import");
-  LOW_TRY(Graph graph, import_onnx(bytes, options.model, compile.frontend));
+  LOW_TRY(Graph graph, within_memory("import", [&] { return import_onnx(bytes, options.model, compile.frontend); }));
   return LoadedModel{.graph = std::move(graph), .provenance = {.model_sha256 = sha256_hex(bytes), .model_name = {}}};
 }
 

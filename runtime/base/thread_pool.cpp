@@ -9,7 +9,7 @@ namespace {
 // Whether this thread is inside a body of some pool: nested calls run serially.
 thread_local bool inside_body = false;
 
-void run_serially(int64_t count, const std::function<void(int64_t)>& body) noexcept {
+void run_serially(int64_t count, const std::function<void(int64_t)>& body) {
   for (int64_t i = 0; i < count; ++i) body(i);
 }
 
@@ -37,7 +37,16 @@ void ThreadPool::run(Job& job) noexcept {
   inside_body = true;
   for (int64_t i = job.next.fetch_add(1, std::memory_order_relaxed); i < job.count;
        i = job.next.fetch_add(1, std::memory_order_relaxed)) {
-    job.body(i);
+    try {
+      job.body(i);
+    } catch (...) {
+      // Indices are handed out in order: all below this one have begun, and will be done.
+      job.next.store(job.count, std::memory_order_relaxed);
+      const std::lock_guard lock(job.mutex);
+      if (i >= job.failed) continue;
+      job.failed = i;
+      job.exception = std::current_exception();
+    }
   }
   inside_body = false;
 }
@@ -55,9 +64,12 @@ void ThreadPool::parallel_for(int64_t count, const std::function<void(int64_t)>&
   }
   wake_.notify_all();
   run(job);
-  std::unique_lock lock(mutex_);
-  job_ = nullptr;  // a worker that wakes up late must not touch this frame
-  idle_.wait(lock, [this] { return busy_ == 0; });
+  {
+    std::unique_lock lock(mutex_);
+    job_ = nullptr;  // a worker that wakes up late must not touch this frame
+    idle_.wait(lock, [this] { return busy_ == 0; });
+  }
+  if (job.exception) std::rethrow_exception(std::move(job.exception));
 }
 
 void ThreadPool::work() {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -26,7 +27,8 @@ class ThreadPool {
   // Calls body(i) once for each i in [0, count), in no particular order, and returns when all are done; what the bodies
   // wrote is visible then. Nothing may depend on which thread ran an index. The caller takes part. A call from inside a
   // body, or while another thread's call has the pool, runs serially on the calling thread, so nobody ever waits for a
-  // busy worker. An exception out of a body terminates the process.
+  // busy worker. After an exception out of a body, indices above its own may be left out; when all calls have returned, the
+  // exception of the lowest index that threw is thrown here: the one that a serial run would have met.
   void parallel_for(int64_t count, const std::function<void(int64_t)>& body);
 
  private:
@@ -34,6 +36,9 @@ class ThreadPool {
     const std::function<void(int64_t)>& body;
     const int64_t count;
     std::atomic<int64_t> next{0};
+    std::mutex mutex{};              // guards what follows
+    int64_t failed = INT64_MAX;      // the lowest index that threw
+    std::exception_ptr exception{};  // what it threw
   };
   static void run(Job& job) noexcept;
   void work();

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -83,17 +85,48 @@ TEST(ThreadPool, TwoCallersShareOnePool) {
   EXPECT_EQ(sum, 2 * 200 * 45);  // 0+1+...+9 = 45
 }
 
-TEST(ThreadPoolDeathTest, AnExceptionTerminates) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(
-      {
-        ThreadPool pool(2);
-        // One thread only: two that terminate at once may leave no message.
-        pool.parallel_for(4, [](int64_t i) {
-          if (i == 0) throw std::runtime_error("boom");
+// What a serial run would have met: indices below it are all done, whichever thread throws first.
+TEST(ThreadPool, TheExceptionOfTheLowestIndexIsThrown) {
+  for (const int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    for (int64_t round = 0; round < 500; ++round) {
+      const int64_t lowest = round % 17;
+      std::vector<int> calls(64);
+      try {
+        pool.parallel_for(64, [&](int64_t i) {
+          calls[static_cast<size_t>(i)] = 1;
+          if (i == lowest || i == lowest + 1 || i == 40) throw std::runtime_error(std::to_string(i));
         });
-      },
-      "boom");
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const std::runtime_error& error) {
+        EXPECT_EQ(error.what(), std::to_string(lowest)) << threads << " threads";
+      }
+      for (int64_t i = 0; i <= lowest; ++i) EXPECT_EQ(calls[static_cast<size_t>(i)], 1) << i;
+    }
+    // The pool is as good as before.
+    std::atomic<int64_t> sum{0};
+    pool.parallel_for(10, [&](int64_t i) { sum += i; });
+    EXPECT_EQ(sum, 45);
+  }
+}
+
+TEST(ThreadPool, AnExceptionOfANestedCallReachesTheOuterCaller) {
+  ThreadPool pool(3);
+  const auto nested = [&] {
+    pool.parallel_for(8, [&](int64_t i) {
+      pool.parallel_for(4, [&](int64_t j) {
+        if (i >= 2 && j == 3) throw std::bad_alloc();
+      });
+    });
+  };
+  EXPECT_THROW(nested(), std::bad_alloc);
+  // The threads know that they are outside of bodies again: both take part.
+  std::atomic<int> arrived{0};
+  pool.parallel_for(2, [&](int64_t) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived, 2);
 }
 
 }  // namespace
