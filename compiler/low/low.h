@@ -38,7 +38,7 @@ struct CostReport {
   Activity in_run;                   // repeats counted
 };
 // Analytical: the same functions as the search's, applied to what the graph really does.
-CostReport cost(const TileGraph& graph, const Machine& machine);
+CostReport cost(const TileGraph& graph, const Machine& machine);  // or on_processor(machine, …)
 std::string to_string(const CostReport& report, const Machine& machine);
 
 }  // namespace low

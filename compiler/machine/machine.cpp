@@ -113,4 +113,23 @@ Result<Machine> with_tiles(const Machine& machine, uint32_t tiles) {
   return changed;
 }
 
+Machine on_processor(const Machine& machine, const Processor& processor) {
+  if (!machine.logical_tiles) return machine;
+  Machine changed = machine;
+  changed.workers = processor.threads;
+  changed.clock_hz = processor.clock_hz;
+  const double width = processor.f32_flop_per_cycle / matmul_rate(machine, DType::f32, DType::f32).flop_per_cycle;
+  for (MathRate& rate : changed.math) rate.flop_per_cycle *= width;
+  changed.vector_flop_per_cycle *= width;
+  const double clock = processor.clock_hz / machine.clock_hz;
+  const double share = static_cast<double>(processor.threads) / machine.tiles;
+  changed.across_bytes_per_cycle /= clock;
+  changed.device_bytes_per_cycle *= share / clock;
+  changed.shared_cache_bytes_per_cycle *= share / clock;
+  changed.launch_cycles *= clock;
+  changed.transfer_cycles *= clock;
+  changed.command_cycles *= clock;
+  return changed;
+}
+
 }  // namespace low

@@ -45,6 +45,8 @@ struct Machine {
   double transfer_cycles = 0;               // fixed cost of one transfer or copy command
   double command_cycles = 0;                // fixed cost of one kernel run
   uint32_t alignment_bytes = 64;            // of allocations
+  uint32_t workers =
+      0;  // threads that take turns with the logical tiles; 0: each tile has its own (no number of a file: see on_processor)
   // What the gemm kernels of its targets can do.
   bool packed_gemm =
       false;  // packs (and decodes) both operands of a run at the vector rate; else stages through scratch
@@ -71,6 +73,17 @@ Result<Machine> find_machine(std::string_view name);
 Result<Machine> parse_machine(std::string_view json, std::string_view what);
 // The machine that `--target` implies ("host-x86-64-v4", "host", "gfx942", …).
 Result<Machine> machine_for_target(std::string_view target);
+// What runs the logical tiles of the host.
+struct Processor {
+  uint32_t threads = 1;
+  double f32_flop_per_cycle = 64;  // of one thread; a multiply-add counts two
+  double clock_hz = 3.6e9;
+};
+// A machine of logical tiles as this processor runs it, for predictions: tiles take turns, arithmetic has the processor's width and
+// clock, memory the same bytes a second for each thread as before. Plans are made for the machine itself, whoever runs them. Any other
+// machine stays as it is.
+Machine on_processor(const Machine& machine, const Processor& processor);
+
 // With a different number of tiles (--tiles), where the machine's tiles are logical (host); ErrorKind::usage otherwise.
 Result<Machine> with_tiles(const Machine& machine, uint32_t tiles);
 

@@ -189,5 +189,24 @@ TEST(Machine, BadFiles) {
   }
 }
 
+// Half the width, twice the clock, an eighth of the tiles: the same bytes a second for each thread, and fixed times stay what they are.
+TEST(Machine, OnAProcessor) {
+  const Machine host = *find_machine("host");
+  const Machine changed = on_processor(host, {.threads = 2, .f32_flop_per_cycle = 32, .clock_hz = 2 * host.clock_hz});
+  EXPECT_EQ(changed.workers, 2U);
+  EXPECT_EQ(changed.tiles, host.tiles);
+  EXPECT_DOUBLE_EQ(matmul_rate(changed, DType::f32, DType::f32).flop_per_cycle, 32);
+  EXPECT_DOUBLE_EQ(matmul_rate(changed, DType::f64, DType::f64).flop_per_cycle, 16);
+  EXPECT_DOUBLE_EQ(changed.vector_flop_per_cycle, host.vector_flop_per_cycle / 2);
+  EXPECT_DOUBLE_EQ(changed.across_bytes_per_cycle * changed.clock_hz, host.across_bytes_per_cycle * host.clock_hz);
+  EXPECT_DOUBLE_EQ(changed.device_bytes_per_cycle * changed.clock_hz,
+                   host.device_bytes_per_cycle * host.clock_hz * 2 / host.tiles);
+  EXPECT_DOUBLE_EQ(changed.launch_cycles / changed.clock_hz, host.launch_cycles / host.clock_hz);
+  // Tiles of hardware are nobody else's.
+  const Machine mi300x = *find_machine("mi300x");
+  EXPECT_EQ(on_processor(mi300x, {.threads = 2}).workers, 0U);
+  EXPECT_EQ(on_processor(mi300x, {.threads = 2}).clock_hz, mi300x.clock_hz);
+}
+
 }  // namespace
 }  // namespace low

@@ -147,10 +147,24 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   return cost;
 }
 
+namespace {
+
+// Each thread takes the next tile when it is done with one: what all of its tiles cost, for each thread.
+std::vector<Cost> shared_out(std::span<const Cost> tiles, uint32_t threads) {
+  std::vector<Cost> sums(threads);
+  for (const Cost& tile : tiles) *std::ranges::min_element(sums, {}, &Cost::total) += tile;
+  return sums;
+}
+
+}  // namespace
+
 Cost superstep_cost(const Machine& machine, const SuperstepWork& work) {
   Cost cost;
-  for (const Cost& tile : work.tiles) {
-    if (tile.total() > cost.total()) cost = tile;
+  std::span<const Cost> busy = work.tiles;
+  std::vector<Cost> threads;
+  if (machine.workers > 0) busy = threads = shared_out(busy, machine.workers);
+  for (const Cost& sum : busy) {
+    if (sum.total() > cost.total()) cost = sum;
   }
   double device = work.bytes / machine.device_bytes_per_cycle;
   if (work.distinct_bytes >= 0 && work.distinct_bytes <= static_cast<double>(machine.shared_cache_bytes)) {

@@ -58,6 +58,20 @@ TEST(Cost, GemmByHand) {
   EXPECT_DOUBLE_EQ(superstep_cost(machine, {{cost, cost}, 3000, 1001}).total(), 300 + 7 + 100);
 }
 
+// Two threads take three tiles of 10 and one of 25 cycles as they come: 10 + 10 and 10 + 25.
+TEST(Cost, ThreadsTakeTurnsWithTiles) {
+  Machine machine = *find_machine("host");
+  machine.launch_cycles = 7;
+  machine.workers = 2;
+  const Cost ten{.compute = 10}, long_one{.memory = 25};
+  const Cost step = superstep_cost(machine, {{ten, ten, ten, long_one}, 0});
+  EXPECT_DOUBLE_EQ(step.compute, 10);
+  EXPECT_DOUBLE_EQ(step.memory, 25);
+  EXPECT_DOUBLE_EQ(superstep_cost(machine, {{ten, ten, ten, ten, ten}, 0}).total(), 30 + 7);
+  machine.workers = 16;
+  EXPECT_DOUBLE_EQ(superstep_cost(machine, {{ten, ten, ten}, 0}).total(), 10 + 7);
+}
+
 TEST(Cost, NothingToDoCostsNothing) {
   KernelWork work;
   work.m = 0;
