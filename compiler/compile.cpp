@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/merge_kernels.h"
+
 namespace low {
 namespace {
 
@@ -138,23 +140,45 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
               fmt::format("none of {} plans can be built: {}", planned.finalists.size(), last_error->message));
 }
 
-Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
+Result<Compilation> lower_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
   LOW_TRY(const Machine machine, select_machine(options));
-  LOW_TRY(const std::vector<std::string> targets, select_targets(options, machine));
+  LOW_TRY_VOID(select_targets(options, machine));
   announce(options, "passes");
   LOW_TRY(Graph graph, graph_for(machine, model, options.passes));
   LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
   announce(options, "codegen");
   KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
-  std::string source = emit_source(kernels);
   LOW_TRY(Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, machine));
-  LOW_TRY(std::vector<CodeObject> objects, compile_kernels(kernels, source, targets, options.toolchain, pool));
   return Compilation{.graph = std::move(graph),
                      .planned = std::move(planned),
                      .kernels = std::move(kernels),
-                     .source = std::move(source),
+                     .source = {},
                      .program = std::move(program),
-                     .objects = std::move(objects)};
+                     .objects = {}};
+}
+
+Result<void> compile_together(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool) {
+  if (compilations.empty()) return {};
+  LOW_TRY(const std::vector<std::string> targets, select_targets(options, compilations.front().planned.machine));
+  std::vector<const KernelSet*> sets;
+  for (const Compilation& compilation : compilations) sets.push_back(&compilation.kernels);
+  const MergedKernels merged = merge_kernels(sets);
+  const std::string source = emit_source(merged.kernels);
+  LOW_TRY(const std::vector<CodeObject> objects,
+          compile_kernels(merged.kernels, source, targets, options.toolchain, pool));
+  for (size_t i = 0; i < compilations.size(); ++i) {
+    renumber_kernels(compilations[i].program, merged.numbers[i], merged.kernels.entries.size());
+    compilations[i].kernels = merged.kernels;
+    compilations[i].source = source;
+    compilations[i].objects = objects;
+  }
+  return {};
+}
+
+Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
+  LOW_TRY(Compilation compilation, lower_graph(model, options, pool));
+  LOW_TRY_VOID(compile_together({&compilation, 1}, options, pool));
+  return compilation;
 }
 
 }  // namespace low

@@ -103,6 +103,44 @@ TEST_P(RandomPackages, TheCompiledPackageAgreesWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomPackages, ::testing::Range<uint64_t>(100, 108));
 
 // The walking skeleton: one small f32 matmul through every stage to a verified run.
+TEST(Pipeline, ProgramsThatAreCompiledTogetherRunAlone) {
+  ThreadPool pool(2);
+  const auto device = open_device("host", {});
+  ASSERT_TRUE(device.has_value()) << device.error().message;
+  CompileOptions options;
+  options.targets = {(*device)->info().targets.front()};
+  std::vector<reference::RandomGraph> random;
+  std::vector<Compilation> together;
+  size_t kernels = 0;
+  for (const uint64_t seed : {900, 901, 902, 900}) {
+    random.push_back(reference::random_graph({.seed = seed, .operations = 6, .narrow_floats = false}));
+    auto lowered = lower_graph(random.back().graph, options, pool);
+    ASSERT_TRUE(lowered.has_value()) << lowered.error().message;
+    kernels += lowered->kernels.contracts.size();
+    together.push_back(std::move(*lowered));
+  }
+
+  // Nothing is half done after an error.
+  CompileOptions without_clang = options;
+  without_clang.toolchain.clang = "/nowhere/clang++";
+  const auto refused = compile_together(together, without_clang, pool);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_TRUE(together[0].objects.empty());
+
+  const auto compiled = compile_together(together, options, pool);
+  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
+  EXPECT_LT(together[0].kernels.contracts.size(), kernels);  // two programs are the same
+  for (size_t i = 0; i < together.size(); ++i) {
+    SCOPED_TRACE("program " + std::to_string(i));
+    EXPECT_EQ(together[i].source, together[0].source);
+    const auto expected = reference::run(random[i].graph, random[i].inputs);
+    ASSERT_TRUE(expected.has_value()) << expected.error().message;
+    ASSERT_NO_FATAL_FAILURE(expect_close(test::run_package(together[i], **device, random[i].inputs), *expected,
+                                         random[i].tolerance, "package"));
+  }
+}
+
 TEST(Pipeline, CompilesAndRunsOneMatmul) {
   GraphBuilder builder;
   const ValueId a = builder.input("a", {DType::f32, {3, 5}});

@@ -40,7 +40,18 @@ inline Machine machine_named(std::string_view name) {
   return *machine;
 }
 
-// Compiled for this host, its memory poisoned before the run.
+// The package of a compilation, its memory poisoned before the run.
+inline Result<std::vector<Tensor>> run_package(const Compilation& compilation, Device& device,
+                                               std::span<const Tensor> inputs) {
+  LOW_TRY(std::string bytes, write_package(compilation, {}));
+  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(std::move(bytes), "test"));
+  LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(device, std::move(package)));
+  LOW_TRY(Session session, Session::create(std::move(program)));
+  LOW_TRY_VOID(session.poison(std::byte{0xff}));
+  return session.run(inputs);
+}
+
+// Compiled for this host.
 inline Result<std::vector<Tensor>> run_package(const Graph& graph, std::span<const Tensor> inputs, ThreadPool& pool,
                                                const SearchOptions& search = {}) {
   LOW_TRY(const std::unique_ptr<Device> device, open_device("host", {}));
@@ -48,12 +59,7 @@ inline Result<std::vector<Tensor>> run_package(const Graph& graph, std::span<con
   options.targets = {device->info().targets.front()};
   options.search = search;
   LOW_TRY(const Compilation compilation, compile_graph(graph, options, pool));
-  LOW_TRY(std::string bytes, write_package(compilation, {}, options));
-  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(std::move(bytes), "test"));
-  LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(*device, std::move(package)));
-  LOW_TRY(Session session, Session::create(std::move(program)));
-  LOW_TRY_VOID(session.poison(std::byte{0xff}));
-  return session.run(inputs);
+  return run_package(compilation, *device, inputs);
 }
 
 // A plan expanded, simplified, placed, scheduled and interpreted.

@@ -24,7 +24,7 @@ TEST(OnnxNodes, CompiledPackage) {
     CompileOptions options;
     options.targets = {device.info().targets.front()};
     LOW_TRY(const Compilation compilation, compile_graph(graph, options, alone));
-    LOW_TRY(std::string bytes, write_package(compilation, {}, options));
+    LOW_TRY(std::string bytes, write_package(compilation, {}));
     LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(std::move(bytes), "node test"));
     LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(device, std::move(package)));
     LOW_TRY(Session session, Session::create(std::move(program)));

@@ -51,14 +51,13 @@ struct CodeObject {
   std::string target;
   std::string bytes;
   uint64_t scratch_bytes = 0;
+  std::string clang_version;  // "clang version 19.1.7"
 };
-// Compiles for all targets, in parallel. ErrorKind::unsupported for a target that is unknown, to us or to the clang at hand;
-// ErrorKind::internal with clang's first diagnostic when the source does not compile.
+// Compiles for all targets, in parallel. ErrorKind::unsupported when there is no clang, and for a target that is unknown, to us
+// or to the clang at hand; ErrorKind::internal with clang's first diagnostic when the source does not compile.
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool);
-// "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
-Result<std::string> toolchain_version(const ToolchainOptions& options);
 // Known targets with code generation: host-x86-64-v3, host-x86-64-v4.
 std::span<const std::string_view> codegen_targets();
 

@@ -112,11 +112,6 @@ Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target
 
 }  // namespace
 
-Result<std::string> toolchain_version(const ToolchainOptions& options) {
-  LOW_TRY(Compiler compiler, find_compiler(options));
-  return std::move(compiler.version);
-}
-
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool) {
@@ -135,6 +130,7 @@ Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const 
   for (size_t i = 0; i < targets.size(); ++i) {
     LOW_TRY(CodeObject object, std::move(*results[i]));
     object.scratch_bytes = scratch[i];
+    object.clang_version = compiler.version;
     objects.push_back(std::move(object));
   }
   return objects;

@@ -71,6 +71,7 @@ TEST(Toolchain, SameBytesFromAnyFolderAndThreads) {
   ASSERT_EQ(first->size(), all_targets().size());
   for (size_t i = 0; i < first->size(); ++i) {
     EXPECT_EQ((*first)[i].target, all_targets()[i]);
+    EXPECT_EQ((*first)[i].clang_version.substr(0, 14), "clang version ");
     EXPECT_EQ((*first)[i].bytes, (*second)[i].bytes);
     EXPECT_THAT((*first)[i].bytes, Not(HasSubstr("/tmp")));
     EXPECT_THAT((*first)[i].bytes, Not(HasSubstr("stdin")));
@@ -78,24 +79,16 @@ TEST(Toolchain, SameBytesFromAnyFolderAndThreads) {
   }
 }
 
-TEST(Toolchain, Version) {
-  const auto version = toolchain_version({});
-  ASSERT_TRUE(version) << version.error().message;
-  EXPECT_EQ(version->substr(0, 14), "clang version ");
-}
-
 TEST(Toolchain, MissingOrWrongClang) {
-  for (const char* program : {"/nowhere/clang++", "no-such-program-of-this-name", "/bin/false", "/bin/echo", "/"}) {
-    const auto version = toolchain_version({.clang = program});
-    ASSERT_FALSE(version) << program;
-    EXPECT_EQ(version.error().kind, ErrorKind::unsupported);
-    EXPECT_THAT(version.error().message, HasSubstr(program));
-  }
   ThreadPool pool(1);
-  const auto objects = compile_kernels(small_kernels(), emit_source(small_kernels()), all_targets(),
-                                       {.clang = "/nowhere/clang++"}, pool);
-  ASSERT_FALSE(objects);
-  EXPECT_EQ(objects.error().kind, ErrorKind::unsupported);
+  const KernelSet kernels = small_kernels();
+  const std::string source = emit_source(kernels);
+  for (const char* program : {"/nowhere/clang++", "no-such-program-of-this-name", "/bin/false", "/bin/echo", "/"}) {
+    const auto objects = compile_kernels(kernels, source, all_targets(), {.clang = program}, pool);
+    ASSERT_FALSE(objects) << program;
+    EXPECT_EQ(objects.error().kind, ErrorKind::unsupported);
+    EXPECT_THAT(objects.error().message, HasSubstr(program));
+  }
 }
 
 TEST(Toolchain, UnknownTarget) {

@@ -71,7 +71,7 @@ Result<void> run(const CompileCommand& command) {
     auto compiled = compile_graph(model.graph, options, pool);
     if (!compiled) return in_context(command.model.model, compiled.error());
     compilation = std::move(*compiled);
-    LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance, options));
+    LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance));
     LOW_TRY_VOID(write_file(command.output, std::as_bytes(std::span(bytes))));
     package_bytes = bytes.size();
   }

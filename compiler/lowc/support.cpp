@@ -119,7 +119,7 @@ Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, T
   LOW_TRY(const LoadedModel model, load_model(options));
   auto compilation = compile_graph(model.graph, compile, pool);
   if (!compilation) return in_context(options.model, compilation.error());
-  LOW_TRY(std::string bytes, write_package(*compilation, model.provenance, compile));
+  LOW_TRY(std::string bytes, write_package(*compilation, model.provenance));
   return Package::from_bytes(std::move(bytes), options.model);
 }
 

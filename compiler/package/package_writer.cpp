@@ -11,8 +11,8 @@ std::span<const std::byte> as_bytes(const std::string& text) { return std::as_by
 
 }  // namespace
 
-Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance,
-                                  const CompileOptions& options) {
+Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance) {
+  LOW_CHECK(!compilation.objects.empty());
   const std::string folder = fmt::format("variants/{}/", compilation.planned.machine.name);
   VariantInfo variant{.machine = compilation.planned.machine.name, .targets = {}};
   ArchiveEntries entries;
@@ -40,14 +40,13 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
   entries.emplace(folder + "program.bin", as_bytes(program));
   entries.emplace(folder + "source.cpp", as_bytes(compilation.source));
 
-  Manifest manifest{.producer = fmt::format("lowc {}", build_version()),
-                    .source_hash = std::string(build_source_hash()),
-                    .lock_hash = std::string(build_lock_hash()),
-                    .clang_version = {},
-                    .model_sha256 = provenance.model_sha256,
-                    .model_name = provenance.model_name,
-                    .variants = {std::move(variant)}};
-  LOW_TRY(manifest.clang_version, toolchain_version(options.toolchain));
+  const Manifest manifest{.producer = fmt::format("lowc {}", build_version()),
+                          .source_hash = std::string(build_source_hash()),
+                          .lock_hash = std::string(build_lock_hash()),
+                          .clang_version = compilation.objects.front().clang_version,
+                          .model_sha256 = provenance.model_sha256,
+                          .model_name = provenance.model_name,
+                          .variants = {std::move(variant)}};
   const std::string manifest_text = serialize(manifest);
   entries.emplace("manifest.json", as_bytes(manifest_text));
   return write_archive(entries);

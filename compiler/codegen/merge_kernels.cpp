@@ -1,0 +1,48 @@
+#include "compiler/codegen/merge_kernels.h"
+
+#include <algorithm>
+
+namespace low {
+namespace {
+
+// The index of `item`, which is appended if it is not there. A batch has a few hundred.
+template <typename T>
+uint32_t index_of(std::vector<T>& items, const T& item) {
+  const auto found = std::ranges::find(items, item);
+  const auto index = static_cast<uint32_t>(found - items.begin());
+  if (found == items.end()) items.push_back(item);
+  return index;
+}
+
+}  // namespace
+
+MergedKernels merge_kernels(std::span<const KernelSet* const> sets) {
+  MergedKernels merged;
+  KernelSet& all = merged.kernels;
+  merged.numbers.resize(sets.size());
+  for (size_t i = 0; i < sets.size(); ++i) {
+    for (const KernelContract& contract : sets[i]->contracts)
+      merged.numbers[i].kernels.push_back(index_of(all.contracts, contract));
+  }
+  // Copies come behind all contracts.
+  const auto contracts = static_cast<uint32_t>(all.contracts.size());
+  for (size_t i = 0; i < sets.size(); ++i) {
+    KernelNumbers& numbers = merged.numbers[i];
+    for (const CopyKernel& copy : sets[i]->copies) numbers.kernels.push_back(contracts + index_of(all.copies, copy));
+    for (const std::vector<uint32_t>& entry : sets[i]->entries) {
+      std::vector<uint32_t> used;
+      for (const uint32_t kernel : entry) used.push_back(numbers.kernels[kernel]);
+      std::ranges::sort(used);
+      numbers.entries.push_back(index_of(all.entries, used));
+    }
+  }
+  return merged;
+}
+
+void renumber_kernels(Program& program, const KernelNumbers& numbers, size_t entries) {
+  for (abi::Command& command : program.commands) command.kernel = numbers.kernels[command.kernel];
+  for (ProgramSuperstep& superstep : program.supersteps) superstep.entry = numbers.entries[superstep.entry];
+  program.entries = static_cast<uint32_t>(entries);
+}
+
+}  // namespace low
