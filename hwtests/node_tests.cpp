@@ -142,16 +142,16 @@ reference::Tolerance tolerance_for(DType dtype) {
 
 // Nothing, or how the results differ from the files.
 Result<std::optional<std::string>> check_outputs(const Graph& graph, std::span<const Tensor> results,
-                                                 const onnx::GraphProto& model, const std::string& data_set) {
+                                                 std::span<const std::string> names, const std::string& data_set) {
   if (results.size() != graph.outputs().size()) {
     return fail(ErrorKind::internal, fmt::format("{} results for {} outputs", results.size(), graph.outputs().size()));
   }
   std::map<std::string, const Tensor*> by_name;
   for (size_t i = 0; i < results.size(); ++i) by_name[graph.op(graph.outputs()[i]).name] = &results[i];
-  for (int i = 0; i < model.output_size(); ++i) {
-    const auto found = by_name.find(model.output(i).name());
-    if (found == by_name.end()) return std::optional("output " + model.output(i).name() + " is missing");
-    LOW_TRY(const Tensor expected, read_tensor_proto(data_path(data_set, "output", i)));
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto found = by_name.find(names[i]);
+    if (found == by_name.end()) return std::optional("output " + names[i] + " is missing");
+    LOW_TRY(const Tensor expected, read_tensor_proto(data_path(data_set, "output", static_cast<int>(i))));
     const auto comparison = reference::compare(*found->second, expected, tolerance_for(expected.dtype()));
     if (!comparison) return std::optional(fmt::format("output {}: {}", i, comparison.error().message));
     if (!comparison->passed()) {
@@ -163,20 +163,28 @@ Result<std::optional<std::string>> check_outputs(const Graph& graph, std::span<c
   return std::optional<std::string>();
 }
 
-Result<std::optional<std::string>> run_data_set(const onnx::ModelProto& original, const std::string& data_set,
-                                                const Backend& backend) {
+struct DataSet {
+  std::string folder;
+  std::vector<std::string> outputs;  // names, in the order of the files
+  GraphRun run;
+};
+
+Result<DataSet> prepare(const onnx::ModelProto& original, const std::string& data_set) {
   LOW_TRY(const Bound bound, bind_constants(original, data_set));
   LOW_TRY(const FrontendOptions options, options_for(bound.model.graph(), bound, data_set));
   const std::string bytes = bound.model.SerializeAsString();
-  LOW_TRY(const Graph graph, import_onnx(std::as_bytes(std::span(bytes)), "model.onnx", options));
+  LOW_TRY(Graph graph, import_onnx(std::as_bytes(std::span(bytes)), "model.onnx", options));
   std::vector<Tensor> inputs;
   for (const OpId id : graph.inputs()) {
     const auto index = std::ranges::find(bound.inputs, graph.op(id).name) - bound.inputs.begin();
     LOW_TRY(Tensor input, read_tensor_proto(data_path(data_set, "input", static_cast<int>(index))));
     inputs.push_back(std::move(input));
   }
-  LOW_TRY(const std::vector<Tensor> results, backend(graph, inputs));
-  return check_outputs(graph, results, original.graph(), data_set);
+  std::vector<std::string> outputs;
+  for (const onnx::ValueInfoProto& output : original.graph().output()) outputs.push_back(output.name());
+  return DataSet{.folder = data_set,
+                 .outputs = std::move(outputs),
+                 .run = {.graph = std::move(graph), .inputs = std::move(inputs)}};
 }
 
 // Sorted names of the folders in `folder` that begin with `prefix`.
@@ -192,15 +200,60 @@ Result<std::vector<std::string>> folders(const std::string& folder, std::string_
   return names;
 }
 
-Result<std::optional<std::string>> run_data_sets(const std::string& case_folder, const Backend& backend) {
+Result<std::vector<DataSet>> prepare_case(const std::string& case_folder) {
   LOW_TRY(const onnx::ModelProto model, read_model(case_folder + "/model.onnx"));
-  LOW_TRY(const std::vector<std::string> data_sets, folders(case_folder, "test_data_set_"));
-  if (data_sets.empty()) return fail(ErrorKind::invalid, case_folder + " has no data set");
-  for (const std::string& data_set : data_sets) {
-    LOW_TRY(const std::optional<std::string> difference, run_data_set(model, case_folder + "/" + data_set, backend));
-    if (difference) return data_set + ", " + *difference;
+  LOW_TRY(const std::vector<std::string> names, folders(case_folder, "test_data_set_"));
+  if (names.empty()) return fail(ErrorKind::invalid, case_folder + " has no data set");
+  std::vector<DataSet> data_sets;
+  for (const std::string& data_set : names) {
+    LOW_TRY(DataSet prepared, prepare(model, case_folder + "/" + data_set));
+    data_sets.push_back(std::move(prepared));
   }
-  return std::optional<std::string>();
+  return data_sets;
+}
+
+CaseResult failed(const std::string& case_name, const Error& error) {
+  if (error.kind == ErrorKind::unsupported) return {case_name, Outcome::refused, error.message};
+  return {case_name, Outcome::error, fmt::format("{} (error kind {})", error.message, static_cast<int>(error.kind))};
+}
+
+std::vector<CaseResult> run_batch(const std::string& folder, std::span<const std::string> names,
+                                  const Backend& backend) {
+  std::vector<CaseResult> results;
+  std::vector<DataSet> data_sets;  // of all cases that could be prepared
+  std::vector<size_t> case_of;     // for each of them
+  std::vector<GraphRun> runs;
+  for (const std::string& case_name : names) {
+    Result<std::vector<DataSet>> prepared = prepare_case(folder + "/" + case_name);
+    if (!prepared) {
+      results.push_back(failed(case_name, prepared.error()));
+      continue;
+    }
+    for (DataSet& data_set : *prepared) {
+      runs.push_back(std::move(data_set.run));
+      case_of.push_back(results.size());
+      data_sets.push_back(std::move(data_set));
+    }
+    results.push_back({case_name, Outcome::passed, ""});
+  }
+  const std::vector<RunResult> outputs = backend(runs);
+  LOW_CHECK(outputs.size() == runs.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    CaseResult& result = results[case_of[i]];
+    if (result.outcome != Outcome::passed) continue;
+    if (!outputs[i]) {
+      result = failed(result.name, outputs[i].error());
+      continue;
+    }
+    const auto difference = check_outputs(runs[i].graph, *outputs[i], data_sets[i].outputs, data_sets[i].folder);
+    if (!difference) {
+      result = failed(result.name, difference.error());
+    } else if (*difference) {
+      result = {result.name, Outcome::mismatch,
+                fs::path(data_sets[i].folder).filename().string() + ", " + **difference};
+    }
+  }
+  return results;
 }
 
 // What a refusal is about, for counting: its message without the places in the model that it names first.
@@ -268,24 +321,28 @@ std::string_view name(Outcome outcome) {
 
 Result<std::vector<std::string>> case_names(const std::string& folder) { return folders(folder, "test_"); }
 
+Backend one_by_one(std::function<RunResult(const GraphRun&)> backend) {
+  return [backend = std::move(backend)](std::span<const GraphRun> runs) {
+    std::vector<RunResult> results;
+    for (const GraphRun& run : runs) results.push_back(backend(run));
+    return results;
+  };
+}
+
 CaseResult run_case(const std::string& folder, const std::string& name, const Backend& backend) {
-  const Result<std::optional<std::string>> difference = run_data_sets(folder + "/" + name, backend);
-  if (!difference) {
-    const bool refused = difference.error().kind == ErrorKind::unsupported;
-    std::string message = difference.error().message;
-    if (!refused) message += fmt::format(" (error kind {})", static_cast<int>(difference.error().kind));
-    return {name, refused ? Outcome::refused : Outcome::error, message};
-  }
-  if (*difference) return {name, Outcome::mismatch, **difference};
-  return {name, Outcome::passed, ""};
+  return std::move(run_batch(folder, {&name, 1}, backend).front());
 }
 
 std::vector<CaseResult> run_cases(const std::string& folder, std::span<const std::string> names, const Backend& backend,
                                   ThreadPool& pool) {
+  constexpr size_t batch_size = 32;
+  const size_t batches = (names.size() + batch_size - 1) / batch_size;
   std::vector<CaseResult> results(names.size());
-  pool.parallel_for(static_cast<int64_t>(names.size()), [&](int64_t i) {
-    const auto index = static_cast<size_t>(i);
-    results[index] = run_case(folder, names[index], backend);
+  pool.parallel_for(static_cast<int64_t>(batches), [&](int64_t i) {
+    const size_t begin = static_cast<size_t>(i) * batch_size;
+    const size_t count = std::min(batch_size, names.size() - begin);
+    std::ranges::move(run_batch(folder, names.subspan(begin, count), backend),
+                      results.begin() + static_cast<ptrdiff_t>(begin));
   });
   return results;
 }

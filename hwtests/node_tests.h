@@ -19,8 +19,16 @@
 
 namespace low::node_tests {
 
-// Outputs in the order of the graph's outputs for inputs in the order of its inputs.
-using Backend = std::function<Result<std::vector<Tensor>>(const Graph&, std::span<const Tensor>)>;
+// Inputs in the order of the graph's inputs.
+struct GraphRun {
+  Graph graph;
+  std::vector<Tensor> inputs;
+};
+// Outputs in the order of the graph's outputs.
+using RunResult = Result<std::vector<Tensor>>;
+// Takes many runs at once, so that a compiler need not start for each; a result for each of them.
+using Backend = std::function<std::vector<RunResult>(std::span<const GraphRun>)>;
+Backend one_by_one(std::function<RunResult(const GraphRun&)> backend);
 
 enum class Outcome {
   passed,
@@ -50,7 +58,7 @@ Result<std::vector<std::string>> case_names(const std::string& folder);
 // with a relative tolerance of 1e-3 and an absolute one of 1e-7, as in ONNX's own runner, and two units in the last place
 // of bf16, as there, and of f16: composed functions round after other steps than numpy. Integers, booleans and FP8 exactly.
 CaseResult run_case(const std::string& folder, const std::string& name, const Backend& backend);
-// In the order of `names`; cases run concurrently on the pool, so the backend has to bear that.
+// In the order of `names`. The backend gets batches of cases, concurrently on the pool.
 std::vector<CaseResult> run_cases(const std::string& folder, std::span<const std::string> names, const Backend& backend,
                                   ThreadPool& pool);
 

@@ -17,14 +17,12 @@ namespace {
 const std::string data_folder = LOW_SOURCE_DIR "/build/onnx/node";
 const std::string list_path = LOW_SOURCE_DIR "/hwtests/testdata/onnx_node_tests.txt";
 
-Result<std::vector<Tensor>> reference_backend(const Graph& graph, std::span<const Tensor> inputs) {
-  return reference::run(graph, inputs);
-}
+RunResult run_on_reference(const GraphRun& run) { return reference::run(run.graph, run.inputs); }
 
 Result<std::vector<CaseResult>> run_reference() {
   LOW_TRY(const std::vector<std::string> names, case_names(data_folder));
   ThreadPool pool(0);
-  return run_cases(data_folder, names, reference_backend, pool);
+  return run_cases(data_folder, names, one_by_one(run_on_reference), pool);
 }
 
 TEST(OnnxNodes, Reference) {
@@ -33,7 +31,7 @@ TEST(OnnxNodes, Reference) {
   }
   ThreadPool pool(0);
   const auto differences = judge(data_folder, list_path, LOW_BINARY_DIR "/onnx_node_tests_reference.txt", "reference",
-                                 reference_backend, pool);
+                                 one_by_one(run_on_reference), pool);
   ASSERT_TRUE(differences) << differences.error().message;
   for (const std::string& difference : *differences) ADD_FAILURE() << difference;
 }
@@ -42,16 +40,15 @@ TEST(OnnxNodes, AWrongResultIsAMismatch) {
   if (!std::filesystem::is_directory(data_folder)) {
     GTEST_SKIP() << data_folder << " is missing: './dev test' makes ONNX's test data";
   }
-  const auto zeros = [](const Graph& graph, std::span<const Tensor> inputs) {
-    auto results = reference::run(graph, inputs);
+  const Backend zeros = one_by_one([](const GraphRun& run) {
+    RunResult results = run_on_reference(run);
     if (results) (*results)[0] = Tensor((*results)[0].dtype(), (*results)[0].shape());
     return results;
-  };
+  });
   EXPECT_EQ(run_case(data_folder, "test_add", zeros).outcome, Outcome::mismatch);
   EXPECT_EQ(run_case(data_folder, "test_cast_FLOAT_to_FLOAT8E4M3FN", zeros).outcome, Outcome::mismatch);
-  const auto no_backend = [](const Graph&, std::span<const Tensor>) -> Result<std::vector<Tensor>> {
-    return fail(ErrorKind::device, "no device");
-  };
+  const Backend no_backend =
+      one_by_one([](const GraphRun&) -> RunResult { return fail(ErrorKind::device, "no device"); });
   EXPECT_EQ(run_case(data_folder, "test_add", no_backend).outcome, Outcome::error);
   EXPECT_EQ(run_case(data_folder, "test_that_is_not_there", no_backend).outcome, Outcome::error);
 }
