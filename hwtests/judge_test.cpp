@@ -34,7 +34,7 @@ TEST(Judge, CatchesRandomChangedWeights) {
   ASSERT_TRUE(graph) << graph.error().message;
   const Tensor expected = run(*graph);
   const reference::Tolerance tolerance = reference::tolerance_of(reference::error_bounds(*graph)[0], expected);
-  constexpr int changes = 20;
+  constexpr int changes = 200;
   int caught = 0;
   for (int i = 0; i < changes; ++i) {
     const char* name = random() % 2 == 0 ? "w1_all" : "w2_all";
@@ -51,7 +51,9 @@ TEST(Judge, CatchesRandomChangedWeights) {
                 decode(DType::f8e4m3fn, code), comparison->passed() ? "passes" : "caught",
                 100 * comparison->rms_ratio(), static_cast<long long>(comparison->mismatches));
   }
-  EXPECT_GE(caught, 19) << "seed " << seed;
+  // 19 of 20. Some change nothing at all, or next to nothing: weights of hidden units that are off.
+  std::printf("%d of %d are caught\n", caught, changes);
+  EXPECT_GE(caught, changes * 19 / 20) << "seed " << seed;
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ TEST_F(Lowc, VerifyFailsForOneChangedWeight) {
     const Outcome outcome = lowc("verify t.onnx --package wrong.low");
     EXPECT_EQ(outcome.code, 1) << outcome.out << outcome.err;
     EXPECT_NE(outcome.out.find("FAIL: 432 elements"), std::string::npos) << outcome.out;
-    EXPECT_NE(outcome.out.find(", more than 0.3%"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("% of the reference's, more than 0.02%"), std::string::npos) << outcome.out;
+    EXPECT_EQ(lowc("verify t.onnx --package wrong.low --rms 0.003").code, 1);
     EXPECT_EQ(lowc("verify t.onnx --package wrong.low --rms 1 --atol 1").code, 0);
   }
 }
@@ -144,12 +145,12 @@ TEST_F(Lowc, VerifyFailsForOneChangedWeight) {
 TEST_F(Lowc, VerifySaysByWhatItJudged) {
   ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
   const Outcome fp8 = lowc("verify t.onnx --interpret");
-  EXPECT_NE(fp8.out.find("\ntolerances: 0.2 absolute, 0.05 relative, RMS 0.3%: FP8 operands\n"), std::string::npos)
+  EXPECT_NE(fp8.out.find("\ntolerances: 0.2 absolute, 0.05 relative, RMS 0.02%: few FP8 operands\n"), std::string::npos)
       << fp8.out;
   const Outcome given = lowc("verify t.onnx --interpret --atol 0.5 --rms 0.01");
-  EXPECT_NE(
-      given.out.find("tolerances: 0.5 absolute, 0.05 relative, RMS 1%: FP8 operands; as given with --atol, --rms\n"),
-      std::string::npos)
+  EXPECT_NE(given.out.find(
+                "tolerances: 0.5 absolute, 0.05 relative, RMS 1%: few FP8 operands; as given with --atol, --rms\n"),
+            std::string::npos)
       << given.out;
   ASSERT_EQ(lowc("workload tiny-mlp-f32 -o f.onnx").code, 0);
   const Outcome f32 = lowc("verify f.onnx --interpret");

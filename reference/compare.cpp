@@ -53,6 +53,7 @@ Result<Comparison> compare(const Tensor& actual, const Tensor& expected, const T
     const double error = std::fabs(a - b);
     comparison.max_absolute_error = std::max(comparison.max_absolute_error, error);
     if (b != 0) comparison.max_relative_error = std::max(comparison.max_relative_error, error / std::fabs(b));
+    if (error > 0) comparison.max_share = std::max(comparison.max_share, error / (error - over));
     squared_error += static_cast<long double>(error) * error;
     squared_reference += static_cast<long double>(b) * b;
     ++finite;
@@ -81,10 +82,12 @@ std::string to_string(const Comparison& comparison) {
                         comparison.nonfinite_mismatches, comparison.nonfinite_index, comparison.nonfinite_actual,
                         comparison.nonfinite_expected);
   }
-  text += fmt::format("\n{}: {:.6g} absolute, {:.6g} relative; RMS of the error {:.6g}, of the reference {:.6g}",
-                      comparison.nonfinite_mismatches > 0 ? "worst error of the finite elements" : "worst error",
-                      comparison.max_absolute_error, comparison.max_relative_error, comparison.rms_error,
-                      comparison.rms_reference);
+  text += fmt::format(
+      "\n{}: {:.6g} absolute, {:.6g} relative, {:.3g}% of what is allowed; RMS of the error {:.6g}, of the reference "
+      "{:.6g}",
+      comparison.nonfinite_mismatches > 0 ? "worst error of the finite elements" : "worst error",
+      comparison.max_absolute_error, comparison.max_relative_error, 100 * comparison.max_share, comparison.rms_error,
+      comparison.rms_reference);
   if (std::isfinite(tolerance.rms)) {
     text += fmt::format("\nRMS of the error: {:.3g}% of the reference's, {} {:.3g}%", 100 * comparison.rms_ratio(),
                         comparison.rms_passed() ? "within" : "more than", 100 * tolerance.rms);

@@ -40,6 +40,7 @@ TEST(Compare, Statistics) {
   EXPECT_EQ(c.worst_expected, 4);
   EXPECT_EQ(c.max_absolute_error, 3);
   EXPECT_EQ(c.max_relative_error, 1);                      // 1 / 1; 3 / 4 is less
+  EXPECT_DOUBLE_EQ(c.max_share, 7.5);                      // 3 / (0.2 + 0.2); 1 / 0.25 is less
   EXPECT_DOUBLE_EQ(c.rms_error, std::sqrt(10.0 / 3));      // 1 + 0 + 9
   EXPECT_DOUBLE_EQ(c.rms_reference, std::sqrt(17.0 / 3));  // 1 + 0 + 16
 }
@@ -94,24 +95,27 @@ TEST(Compare, TypesMustAgree) {
 TEST(Compare, Text) {
   EXPECT_EQ(to_string(compare_values(DType::f32, {2, 0, 7}, {1, 0, 4})),
             "FAIL: 3 elements, 2 outside of 0.2 absolute + 0.05 relative\n"
-            "worst error: 3 absolute, 1 relative; RMS of the error 1.82574, of the reference 2.38048\n"
+            "worst error: 3 absolute, 1 relative, 750% of what is allowed; RMS of the error 1.82574, of the reference "
+            "2.38048\n"
             "worst element: [2] is 7, the reference 4");
   EXPECT_EQ(to_string(compare_values(DType::f32, {0.5}, {0.5})),
             "PASS: 1 elements, 0 outside of 0.2 absolute + 0.05 relative\n"
-            "worst error: 0 absolute, 0 relative; RMS of the error 0, of the reference 0.5\n"
+            "worst error: 0 absolute, 0 relative, 0% of what is allowed; RMS of the error 0, of the reference 0.5\n"
             "worst element: [0] is 0.5, the reference 0.5\n"
             "note: the reference's RMS is below ten times the absolute tolerance, so single elements prove little");
   EXPECT_EQ(
       to_string(compare_values(DType::f32, {30, nan, 41, inf}, {30, 7, 40, -inf}, {.absolute = 3, .relative = 0})),
       "FAIL: 4 elements, 2 outside of 3 absolute + 0 relative\n"
       "2 of them NaN or infinite on one side only; first: [1] is nan, the reference 7\n"
-      "worst error of the finite elements: 1 absolute, 0.025 relative; RMS of the error 0.707107, of the reference "
+      "worst error of the finite elements: 1 absolute, 0.025 relative, 33.3% of what is allowed; RMS of the error "
+      "0.707107, of the reference "
       "35.3553\n"
       "worst element: [1] is nan, the reference 7");
   // Errors 0 and 1 of 30 and 40: an RMS of sqrt(1 / 2) against sqrt(2500 / 2), 1 / 50.
   EXPECT_EQ(to_string(compare_values(DType::f32, {30, 41}, {30, 40}, {.absolute = 2, .relative = 0, .rms = 0.01})),
             "FAIL: 2 elements, 0 outside of 2 absolute + 0 relative\n"
-            "worst error: 1 absolute, 0.025 relative; RMS of the error 0.707107, of the reference 35.3553\n"
+            "worst error: 1 absolute, 0.025 relative, 50% of what is allowed; RMS of the error 0.707107, of the "
+            "reference 35.3553\n"
             "RMS of the error: 2% of the reference's, more than 1%\n"
             "worst element: [1] is 41, the reference 40");
   EXPECT_EQ(to_string(Tolerance{.absolute = 0.2, .relative = 0.05, .rms = 0.003}),

@@ -44,6 +44,7 @@ struct Comparison {
   double nonfinite_actual = 0, nonfinite_expected = 0;
   double max_absolute_error = 0;  // over elements where both are finite, as all that follow
   double max_relative_error = 0;  // |a - b| / |b| where b != 0
+  double max_share = 0;           // |a - b| over what is allowed there
   double rms_error = 0;
   double rms_reference = 0;  // below ten times the absolute tolerance, single elements prove little
   // rms_error over rms_reference; 0 where there is no error.

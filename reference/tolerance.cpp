@@ -8,11 +8,13 @@
 namespace low::reference {
 namespace {
 
-constexpr double function_error = 8;     // of exp, tanh, …, in units of u
-constexpr double flips = 3;              // that a tensor may have beyond the mean
-constexpr double rms_allowance = 4;      // times e
-constexpr double element_allowance = 8;  // times e
+constexpr double function_error = 8;      // of exp, tanh, …, in units of u
+constexpr double more_flips = 3;          // that a tensor may have beyond the mean
+constexpr double few_flips = 0.02;        // fewer are expected not to happen
+constexpr double rms_allowance = 4;       // times e
+constexpr double element_allowance = 16;  // times e
 constexpr double fp8_absolute = 0.2, fp8_relative = 0.05, fp8_rms = 0.003;
+constexpr double few_fp8_rms = 1.0 / 625;  // of a step
 
 // u: half of the spacing of the format's numbers, relative to their size. Of integers, which have steps of 1: for numbers whose RMS
 // is a quarter of the largest one; 64 where the type does not tell how large they are.
@@ -45,6 +47,8 @@ double compute_roundoff(DType type) { return unit_roundoff(type == DType::f64 ? 
 
 ErrorBound merge(const ErrorBound& a, const ErrorBound& b) {
   return {.error = std::max(a.error, b.error),
+          .steady_error = std::max(a.steady_error, b.steady_error),
+          .flips = std::max(a.flips, b.flips),
           .step = std::max(a.step, b.step),
           .terms = std::max(a.terms, b.terms),
           .depth = std::max(a.depth, b.depth),
@@ -61,6 +65,7 @@ ErrorBound merge(std::span<const ErrorBound> bounds) {
 
 ErrorBound plus(ErrorBound bound, double own) {
   bound.error = std::hypot(bound.error, own);
+  bound.steady_error = std::hypot(bound.steady_error, own);
   return bound;
 }
 
@@ -71,11 +76,16 @@ ErrorBound rounded(ErrorBound bound, DType to, int64_t elements) {
   if (u > unit_roundoff(bound.format)) bound.format = to;
   if (bound.error == 0 || elements == 0) return bound;
   if (to == DType::f64 || to == DType::f32) return plus(bound, u);
-  const double h = 2 * u;
+  const double h = 2 * u, n = static_cast<double>(elements);
   bound.step = std::max(bound.step, h);
-  return plus(bound,
-              std::sqrt(std::min(h * bound.error, h * h / 4)) + h * std::sqrt(flips / static_cast<double>(elements)));
+  bound.flips += n * std::min(bound.steady_error / h, 1.0);
+  bound.steady_error = 0;  // equal again
+  bound.error =
+      std::hypot(bound.error, std::sqrt(std::min(h * bound.error, h * h / 4)) + h * std::sqrt(more_flips / n));
+  return bound;
 }
+
+bool is_few_fp8(const ErrorBound& bound) { return bound.fp8 && bound.flips < few_flips; }
 
 ErrorBound converted(const ErrorBound& bound, DType from, DType to, int64_t elements) {
   const bool widens = is_float(from) && is_float(to) && unit_roundoff(to) <= unit_roundoff(from);
@@ -311,15 +321,17 @@ Tolerance tolerance_of(const ErrorBound& bound, const Tensor& expected) {
   if (bound.error == 0) return {.absolute = 0, .relative = 0, .rms = 0};
   const DType type = expected.dtype();
   const double rms = rms_of(expected);
-  // The output's own step: 1 for integers; what is relative for FP8.
-  const double integer_step = is_float(type) ? 0 : 1;
+  // The output's own step, relative to its numbers: those of integers are 1 apart. And what a few such steps add to the RMS.
   const double step = is_float(type) ? 2 * unit_roundoff(type) : rms > 0 ? 1 / rms : 0;
-  const auto elements = static_cast<double>(std::max<int64_t>(expected.elements(), 1));
-  const double few = step * std::sqrt(flips / elements);
-  if (bound.fp8)
+  const double integer_step = is_float(type) ? 0 : 1;
+  const double few = step * std::sqrt(more_flips / static_cast<double>(std::max<int64_t>(expected.elements(), 1)));
+  if (bound.fp8) {
+    const double fixed =
+        is_few_fp8(bound) ? std::max(few_fp8_rms * bound.step, rms_allowance * bound.steady_error) : fp8_rms;
     return {.absolute = std::max(fp8_absolute, integer_step),
             .relative = std::max(fp8_relative, is_fp8(type) ? step : 0),
-            .rms = std::hypot(fp8_rms, few)};
+            .rms = std::hypot(fixed, few)};
+  }
   const double relative = element_allowance * bound.error + bound.step;
   return {.absolute = relative * rms + integer_step,
           .relative = relative,
@@ -328,7 +340,7 @@ Tolerance tolerance_of(const ErrorBound& bound, const Tensor& expected) {
 
 std::string reason(const ErrorBound& bound) {
   if (bound.error == 0) return "exact, since nothing is summed in floats and no function is evaluated";
-  if (bound.fp8) return "FP8 operands";
+  if (bound.fp8) return is_few_fp8(bound) ? "few FP8 operands" : "FP8 operands";
   std::string text(name(bound.format));
   if (bound.terms > 0) text += fmt::format(", sums of up to {} terms", bound.terms);
   return text + fmt::format(", depth {}", bound.depth);

@@ -175,7 +175,8 @@ void write_json(const std::string& name, const reference::Comparison& comparison
     json.member("expected", fmt::format("{}", comparison.nonfinite_expected)).end_object();
   }
   json.member("max_absolute_error", comparison.max_absolute_error);
-  json.member("max_relative_error", comparison.max_relative_error).member("rms_error", comparison.rms_error);
+  json.member("max_relative_error", comparison.max_relative_error).member("max_share", comparison.max_share);
+  json.member("rms_error", comparison.rms_error);
   json.member("rms_reference", comparison.rms_reference).member("rms_ratio", comparison.rms_ratio());
   json.key("tolerance").begin_object().member("absolute", comparison.tolerance.absolute);
   json.member("relative", comparison.tolerance.relative).member("rms", comparison.tolerance.rms);
