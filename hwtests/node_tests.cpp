@@ -120,7 +120,7 @@ Result<FrontendOptions> options_for(const onnx::GraphProto& graph, const Bound& 
     if (!input.type().has_tensor_type()) continue;
     const onnx::TypeProto::Tensor& type = input.type().tensor_type();
     const bool is_open = !type.has_shape() || std::ranges::any_of(type.shape().dim(), [](const auto& dimension) {
-      return !dimension.has_dim_value();
+      return dimension.dim_value() <= 0;  // of a symbol, too
     });
     if (!is_open) continue;
     const auto index = std::ranges::find(bound.inputs, input.name()) - bound.inputs.begin();

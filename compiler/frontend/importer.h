@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -115,8 +116,9 @@ const OperatorInfo* find_operator(std::string_view domain, std::string_view name
 
 // Imports the nodes of a (sub)graph or function in order.
 Result<void> import_nodes(Scope& scope, std::span<const onnx::NodeProto* const> nodes);
-// Binds the initializers of a (sub)graph.
-Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph);
+// Binds the initializers of a (sub)graph, but for those of the names to leave out.
+Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph,
+                                 const std::set<std::string>& left_out = {});
 // Binds a name; ErrorKind::invalid if it is taken.
 Result<void> define(Scope& scope, const std::string& name, ModelValue value);
 // A constant of the model, external or not. `what` names it in messages.

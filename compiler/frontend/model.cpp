@@ -1,6 +1,8 @@
 // The model as a whole: parsing, opsets, inputs and their shapes, outputs.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <limits>
 #include <new>
@@ -55,38 +57,71 @@ Result<Opsets> check_model(const onnx::ModelProto& model) {
   return read_opsets(model.opset_import());
 }
 
+using Dimension = onnx::TensorShapeProto::Dimension;
+
+// "", "?", "-1" and "None" are what exporters call a dimension that they do not know; two of them need not be equal.
+bool is_unknown_name(std::string_view name) {
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '_' || c >= 0x80; };
+  return name == "None" || std::ranges::none_of(name, is_letter);
+}
+bool is_symbol(const Dimension& dim) { return dim.has_dim_param() && !is_unknown_name(dim.dim_param()); }
+bool is_number(const Dimension& dim) { return dim.has_dim_value() && dim.dim_value() > 0; }
+
+// "n,3,?"; `unknown` stands for what is not known.
+std::string dimensions_text(const onnx::TensorShapeProto& shape, std::string_view unknown = "?") {
+  std::string text;
+  for (const Dimension& dim : shape.dim()) {
+    if (!text.empty()) text += ",";
+    text += is_number(dim) ? fmt::format("{}", dim.dim_value()) : is_symbol(dim) ? dim.dim_param() : unknown;
+  }
+  return text;
+}
+
 // Extents of the model's inputs from the file and from the options.
 class InputShapes {
  public:
   explicit InputShapes(const FrontendOptions& options) : options_(options) {
-    dimensions_.insert(options.dimensions.begin(), options.dimensions.end());
+    for (const auto& [name, extent] : options.dimensions) dimensions_[name] = {extent, "by --dim"};
+    for (const auto& [name, shape] : options.shapes) stated_[name] = {shape, "--shape"};
   }
 
   // First for all inputs: a stated shape also says what its symbolic dimensions are.
   Result<void> learn(const onnx::ValueInfoProto& input) {
     known_inputs_.insert(input.name());
     const auto& type = input.type().tensor_type();
-    for (const auto& dim : type.shape().dim()) {
-      if (dim.has_dim_param()) known_dimensions_.insert(dim.dim_param());
+    for (const Dimension& dim : type.shape().dim()) {
+      if (is_symbol(dim)) known_dimensions_.insert(dim.dim_param());
     }
-    const auto stated = options_.shapes.find(input.name());
-    if (stated == options_.shapes.end() || !type.has_shape()) return {};
-    const auto disagree = [&] {
-      return fail(ErrorKind::usage,
-                  fmt::format("input {}: the stated shape {} contradicts the model's {}", in_quotes(input.name()),
-                              to_string(stated->second), declared(type.shape())));
-    };
-    if (type.shape().dim_size() != stated->second.rank()) return disagree();
-    for (int i = 0; i < stated->second.rank(); ++i) {
-      const auto& dim = type.shape().dim(i);
-      const int64_t extent = stated->second[i];
-      if (dim.has_dim_value() && dim.dim_value() != extent) return disagree();
-      if (dim.dim_param().empty()) continue;
-      const auto [place, is_new] = dimensions_.try_emplace(dim.dim_param(), extent);
-      if (!is_new && place->second != extent) {
+    const std::string who = "input " + in_quotes(input.name());
+    if (const auto file = options_.inputs.find(input.name()); file != options_.inputs.end()) {
+      LOW_TRY(const std::optional<Shape> shape, shape_in_file(file->second));
+      const auto [place, is_new] =
+          shape ? stated_.try_emplace(input.name(), Stated{*shape, file->second}) : std::pair(stated_.end(), true);
+      if (!is_new && place->second.shape != *shape) {
         return fail(ErrorKind::usage,
-                    fmt::format("input {}: dimension {} is {} here and {} elsewhere", in_quotes(input.name()),
-                                in_quotes(dim.dim_param()), extent, place->second));
+                    fmt::format("{}: {} says {}, but the tensor in {} is {}", who, place->second.source,
+                                to_string(place->second.shape), file->second, to_string(*shape)));
+      }
+    }
+    const auto found = stated_.find(input.name());
+    if (found == stated_.end() || !type.has_shape()) return {};
+    const auto& [shape, source] = found->second;
+    bool agrees = type.shape().dim_size() == shape.rank();
+    for (int i = 0; agrees && i < shape.rank(); ++i) {
+      agrees = !is_number(type.shape().dim(i)) || type.shape().dim(i).dim_value() == shape[i];
+    }
+    if (!agrees) {
+      return fail(ErrorKind::usage, fmt::format("{}: {} says {}, which contradicts the model's [{}]", who, source,
+                                                to_string(shape), dimensions_text(type.shape())));
+    }
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (!is_symbol(type.shape().dim(i))) continue;
+      const std::string& symbol = type.shape().dim(i).dim_param();
+      const auto [place, is_new] = dimensions_.try_emplace(
+          symbol, Extent{shape[i], fmt::format("for {} by {}", in_quotes(input.name()), source)});
+      if (!is_new && place->second.extent != shape[i]) {
+        return fail(ErrorKind::usage, fmt::format("{}: dimension {} is {} by {}, but {} {}", who, in_quotes(symbol),
+                                                  shape[i], source, place->second.extent, place->second.source));
       }
     }
     return {};
@@ -101,8 +136,8 @@ class InputShapes {
       }
       return shape;
     };
-    const auto stated = options_.shapes.find(input.name());
-    if (stated != options_.shapes.end()) return checked(stated->second);
+    const auto stated = stated_.find(input.name());
+    if (stated != stated_.end()) return checked(stated->second.shape);
     if (!type.has_shape()) {
       return fail(ErrorKind::usage, fmt::format("{} has no shape; state it with --shape {}=…", who, input.name()));
     }
@@ -112,24 +147,22 @@ class InputShapes {
     }
     Shape shape;
     for (int i = 0; i < type.shape().dim_size(); ++i) {
-      const auto& dim = type.shape().dim(i);
-      if (dim.has_dim_value()) {
-        if (dim.dim_value() < 0) {
-          return fail(ErrorKind::invalid, fmt::format("{}: dimension {} is {}", who, i, dim.dim_value()));
-        }
+      const Dimension& dim = type.shape().dim(i);
+      if (is_number(dim)) {
         shape.append(dim.dim_value());
         continue;
       }
-      if (dim.dim_param().empty()) {
-        return fail(ErrorKind::usage, fmt::format("{}: dimension {} is unknown; state the shape with --shape {}=…", who,
-                                                  i, input.name()));
+      if (!is_symbol(dim)) {
+        return fail(ErrorKind::usage,
+                    fmt::format("{}: dimension {} of [{}] is unknown; state the shape with --shape {}={}", who, i,
+                                dimensions_text(type.shape()), input.name(), dimensions_text(type.shape(), "N")));
       }
       const auto found = dimensions_.find(dim.dim_param());
       if (found == dimensions_.end()) {
-        return fail(ErrorKind::usage, fmt::format("{}: dimension {} is symbolic; bind it with --dim {}=N", who,
+        return fail(ErrorKind::usage, fmt::format("{}: dimension {} ({}) is symbolic; bind it with --dim {}=N", who, i,
                                                   in_quotes(dim.dim_param()), dim.dim_param()));
       }
-      shape.append(found->second);
+      shape.append(found->second.extent);
     }
     return checked(shape);
   }
@@ -150,19 +183,17 @@ class InputShapes {
   }
 
  private:
-  static std::string declared(const onnx::TensorShapeProto& shape) {
-    std::string text;
-    for (const auto& dim : shape.dim()) {
-      if (!text.empty()) text += ",";
-      text += dim.has_dim_value()       ? fmt::format("{}", dim.dim_value())
-              : dim.dim_param().empty() ? "?"
-                                        : dim.dim_param();
-    }
-    return "[" + text + "]";
-  }
-
+  struct Extent {
+    int64_t extent = 0;
+    std::string source;  // "by --dim", "for "x" by a.npy"
+  };
+  struct Stated {
+    Shape shape;
+    std::string source;  // "--shape", "a.npy"
+  };
   const FrontendOptions& options_;
-  std::map<std::string, int64_t> dimensions_;
+  std::map<std::string, Extent> dimensions_;
+  std::map<std::string, Stated> stated_;
   std::set<std::string> known_dimensions_;
   std::set<std::string> known_inputs_;
 };
@@ -178,6 +209,29 @@ Result<DType> element_type(const onnx::TypeProto& type) {
   if (dtype) return *dtype;
   if (number == onnx::TensorProto::UNDEFINED) return fail(ErrorKind::invalid, "its data type is missing");
   return fail(ErrorKind::unsupported, fmt::format("data type {} is not supported", onnx_data_type_name(number)));
+}
+
+// The names of initializers that are inputs instead, since tensors are given for them.
+Result<std::set<std::string>> replaced_initializers(const onnx::GraphProto& graph, const FrontendOptions& options) {
+  std::set<std::string> initializers, replaced;
+  for (const onnx::TensorProto& initializer : graph.initializer()) initializers.insert(initializer.name());
+  std::vector<std::string> inputs;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (options.constant_initializers && initializers.contains(input.name())) continue;
+    inputs.push_back(in_quotes(input.name()));
+    if (options.inputs.contains(input.name())) replaced.insert(input.name());
+  }
+  for (const auto& [name, file] : options.inputs) {
+    if (replaced.contains(name)) continue;
+    const std::string all =
+        inputs.empty() ? "there are none" : fmt::format("the inputs are: {}", fmt::join(inputs, ", "));
+    if (initializers.contains(name)) {
+      return fail(ErrorKind::usage, fmt::format("{} is an initializer, compiled in as a constant, and no input; {}",
+                                                in_quotes(name), all));
+    }
+    return fail(ErrorKind::usage, fmt::format("there is no input {}; {}", in_quotes(name), all));
+  }
+  return replaced;
 }
 
 Result<void> import_inputs(Scope& scope, const onnx::GraphProto& graph, const FrontendOptions& options) {
@@ -215,7 +269,8 @@ Result<Graph> import_model(const onnx::ModelProto& proto, const std::string& pat
   Emitter emit(model.fold_budget);
   Scope scope{model, emit, opsets, 0, {}};
   const onnx::GraphProto& graph = proto.graph();
-  LOW_TRY_VOID(import_initializers(scope, graph));
+  LOW_TRY(const std::set<std::string> replaced, replaced_initializers(graph, options));
+  LOW_TRY_VOID(import_initializers(scope, graph, replaced));
   LOW_TRY_VOID(import_inputs(scope, graph, options));
   if (graph.output().empty()) return fail(ErrorKind::invalid, "the graph has no outputs");
   std::set<std::string> names;
@@ -233,10 +288,11 @@ Result<Graph> import_model(const onnx::ModelProto& proto, const std::string& pat
 
 }  // namespace
 
-Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph) {
+Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph, const std::set<std::string>& left_out) {
   if (!graph.sparse_initializer().empty()) return fail(ErrorKind::unsupported, "sparse initializers are not supported");
   for (const onnx::TensorProto& initializer : graph.initializer()) {
     if (initializer.name().empty()) return fail(ErrorKind::invalid, "an initializer has no name");
+    if (left_out.contains(initializer.name())) continue;
     LOW_TRY(Tensor tensor, load_tensor(scope.model, initializer, "initializer " + in_quotes(initializer.name())));
     LOW_TRY_VOID(define(scope, initializer.name(), constant_value(std::move(tensor))));
   }
@@ -257,16 +313,11 @@ Result<void> check_declared_type(const onnx::TypeProto& declared, const Type& ac
   bool agrees = tensor.shape().dim_size() == actual.shape.rank();
   for (int i = 0; agrees && i < actual.shape.rank(); ++i) {
     const auto& dim = tensor.shape().dim(i);
-    agrees = !dim.has_dim_value() || dim.dim_value() == actual.shape[i];
+    agrees = !is_number(dim) || dim.dim_value() == actual.shape[i];
   }
   if (agrees) return {};
-  std::string text;
-  for (const auto& dim : tensor.shape().dim()) {
-    if (!text.empty()) text += ",";
-    text += dim.has_dim_value() ? fmt::format("{}", dim.dim_value()) : "?";
-  }
-  return fail(ErrorKind::invalid,
-              fmt::format("{} is declared with shape [{}], but is {}", what, text, to_string(actual)));
+  return fail(ErrorKind::invalid, fmt::format("{} is declared with shape [{}], but is {}", what,
+                                              dimensions_text(tensor.shape()), to_string(actual)));
 }
 
 Result<void> check_declared_types(const Scope& scope, const onnx::GraphProto& graph) {

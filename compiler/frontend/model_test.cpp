@@ -82,7 +82,7 @@ TEST(Model, SymbolicDimensions) {
   shape.mutable_dim(0)->set_dim_param("batch");
   Error error = error_of(model);
   EXPECT_EQ(error.kind, ErrorKind::usage);
-  EXPECT_EQ(error.message, "m.onnx: input \"x\": dimension \"batch\" is symbolic; bind it with --dim batch=N");
+  EXPECT_EQ(error.message, "m.onnx: input \"x\": dimension 0 (\"batch\") is symbolic; bind it with --dim batch=N");
   auto graph = import_test(model, {.dimensions = {{"batch", 5}}, .shapes = {}});
   ASSERT_TRUE(graph) << graph.error().message;
   EXPECT_EQ(to_string(graph->type(graph->result(graph->op(graph->inputs()[0])))), "f32[5,3]");
@@ -98,15 +98,96 @@ TEST(Model, SymbolicDimensions) {
   EXPECT_EQ(error_of(model, {.dimensions = {}, .shapes = {{"z", Shape{7}}}}).kind, ErrorKind::usage);
 
   shape.mutable_dim(0)->clear_dim_param();
-  EXPECT_THAT(error_of(model).message, HasSubstr("dimension 0 is unknown; state the shape with --shape x="));
+  EXPECT_THAT(error_of(model).message,
+              HasSubstr("dimension 0 of [?,3] is unknown; state the shape with --shape x=N,3"));
   model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->clear_shape();
   EXPECT_THAT(error_of(model).message, HasSubstr("has no shape; state it with --shape x="));
   EXPECT_TRUE(import_test(model, {.dimensions = {}, .shapes = {{"x", Shape{}}}}));
 }
 
+// All that exporters write for a dimension that they do not know.
+TEST(Model, UnknownDimensions) {
+  auto model = negation({-1, 3, 0, 7, 7});
+  auto& shape = *model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape();
+  shape.mutable_dim(3)->set_dim_param("?");
+  shape.mutable_dim(4)->set_dim_param("?");
+  set_type(*model.mutable_graph()->mutable_output(0), "y", DType::f32, {-1, 3, 0, -1, -1});
+  const Error error = error_of(model);
+  EXPECT_EQ(error.kind, ErrorKind::usage);
+  EXPECT_EQ(error.message,
+            "m.onnx: input \"x\": dimension 0 of [?,3,?,?,?] is unknown; state the shape with --shape x=N,3,N,N,N");
+  // Two that are unknown need not be equal, and 0 may be meant.
+  const auto graph = import_test(model, {.shapes = {{"x", Shape{2, 3, 0, 4, 5}}}});
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(to_string(graph->type(graph->result(graph->op(graph->inputs()[0])))), "f32[2,3,0,4,5]");
+  EXPECT_EQ(error_of(model, {.shapes = {{"x", Shape{2, 4, 6, 4, 5}}}}).message,
+            "m.onnx: input \"x\": --shape says [2,4,6,4,5], which contradicts the model's [?,3,?,?,?]");
+  EXPECT_EQ(error_of(model, {.dimensions = {{"?", 4}}}).kind, ErrorKind::usage);
+}
+
+std::string npy_file(const std::string& name, const Tensor& tensor) {
+  const std::string path = testing::TempDir() + name;
+  EXPECT_TRUE(write_tensor(path, "x", tensor));
+  return path;
+}
+
+// y = a + b, a: [n,3], b: [n,1]; c has a default value.
+TEST(Model, GivenTensorsSayDimensions) {
+  onnx::ModelProto model = make_model();
+  onnx::GraphProto& proto = *model.mutable_graph();
+  for (const auto& [name, extent] : {std::pair("a", 3), std::pair("b", 1)}) {
+    onnx::ValueInfoProto& input = *proto.add_input();
+    set_type(input, name, DType::f32, {1, extent});
+    input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->set_dim_param("n");
+  }
+  add_node(proto, "Add", {"a", "b"}, {"y"});
+  add_output(proto, "y");
+  const std::string five = npy_file("model_test_five.npy", Tensor(DType::f32, {5, 3}));
+  const std::string six = npy_file("model_test_six.npy", Tensor(DType::f32, {6, 1}));
+  const std::string other = npy_file("model_test_other.npy", Tensor(DType::f32, {5, 4}));
+  const auto graph = import_test(model, {.inputs = {{"a", five}}});
+  ASSERT_TRUE(graph) << graph.error().message;
+  EXPECT_EQ(to_string(graph->type(graph->result(graph->op(graph->inputs()[1])))), "f32[5,1]");
+  const auto refused = [&](const FrontendOptions& options) {
+    const Error error = error_of(model, options);
+    EXPECT_EQ(error.kind, ErrorKind::usage);
+    return error.message;
+  };
+  EXPECT_EQ(refused({.inputs = {{"a", five}, {"b", six}}}),
+            "m.onnx: input \"b\": dimension \"n\" is 6 by " + six + ", but 5 for \"a\" by " + five);
+  EXPECT_EQ(refused({.dimensions = {{"n", 4}}, .inputs = {{"a", five}}}),
+            "m.onnx: input \"a\": dimension \"n\" is 5 by " + five + ", but 4 by --dim");
+  EXPECT_EQ(refused({.shapes = {{"a", Shape{4, 3}}}, .inputs = {{"a", five}}}),
+            "m.onnx: input \"a\": --shape says [4,3], but the tensor in " + five + " is [5,3]");
+  EXPECT_EQ(refused({.inputs = {{"a", other}}}),
+            "m.onnx: input \"a\": " + other + " says [5,4], which contradicts the model's [n,3]");
+  EXPECT_EQ(refused({.inputs = {{"z", five}}}), "m.onnx: there is no input \"z\"; the inputs are: \"a\", \"b\"");
+  EXPECT_EQ(error_of(model, {.inputs = {{"a", "/nonexistent/a.npy"}}}).kind, ErrorKind::invalid);
+}
+
+TEST(Model, AGivenTensorReplacesADefaultValue) {
+  auto model = negation();
+  onnx::GraphProto& proto = *model.mutable_graph();
+  add_initializer(proto, "c", f32({2}, {5, 6}));
+  add_initializer(proto, "w", f32({2}, {7, 8}));
+  set_type(*proto.add_input(), "c", DType::f32, {-1});
+  add_node(proto, "Add", {"c", "w"}, {"z"});
+  add_output(proto, "z");
+  const std::string file = npy_file("model_test_c.npy", Tensor(DType::f32, {2}));
+  const auto graph = import_test(model, {.inputs = {{"c", file}}});
+  ASSERT_TRUE(graph) << graph.error().message;
+  ASSERT_EQ(graph->inputs().size(), 2u);
+  EXPECT_EQ(graph->op(graph->inputs()[1]).name, "c");
+  EXPECT_EQ(import_test(model)->inputs().size(), 1u);
+  // An initializer that is no input stays a constant, and so do all in a package.
+  EXPECT_EQ(error_of(model, {.inputs = {{"w", file}}}).message,
+            "m.onnx: \"w\" is an initializer, compiled in as a constant, and no input; the inputs are: \"x\", \"c\"");
+  EXPECT_EQ(error_of(model, {.inputs = {{"c", file}}, .constant_initializers = true}).message,
+            "m.onnx: \"c\" is an initializer, compiled in as a constant, and no input; the inputs are: \"x\"");
+}
+
 TEST(Model, HostileInputs) {
   auto with_dims = [](const Dims& dims) { return error_of(negation(dims)); };
-  EXPECT_EQ(with_dims({-1}).kind, ErrorKind::invalid);
   EXPECT_EQ(with_dims({INT64_MAX, INT64_MAX}).kind, ErrorKind::usage);
   EXPECT_EQ(with_dims({1, 1, 1, 1, 1, 1, 1, 1, 1}).kind, ErrorKind::unsupported);
   auto model = negation();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -104,9 +105,21 @@ inline Error error_of(const onnx::ModelProto& model, const FrontendOptions& opti
   return Error{ErrorKind::internal, ""};
 }
 
+// The shapes of tensors for the model's inputs, stated: an extent of 0 is unknown where only the model says it.
+inline FrontendOptions with_shapes(const onnx::ModelProto& model, const std::vector<Tensor>& inputs) {
+  std::set<std::string> initializers;
+  for (const onnx::TensorProto& initializer : model.graph().initializer()) initializers.insert(initializer.name());
+  FrontendOptions options;
+  size_t next = 0;
+  for (const onnx::ValueInfoProto& input : model.graph().input())
+    if (!initializers.contains(input.name()) && next < inputs.size())
+      options.shapes[input.name()] = inputs[next++].shape();
+  return options;
+}
+
 // Imports and runs in the reference.
 inline std::vector<Tensor> run(const onnx::ModelProto& model, const std::vector<Tensor>& inputs) {
-  const Result<Graph> graph = import_test(model);
+  const Result<Graph> graph = import_test(model, with_shapes(model, inputs));
   if (!graph) {
     ADD_FAILURE() << graph.error().message;
     return {};

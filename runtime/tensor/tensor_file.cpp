@@ -113,6 +113,20 @@ Result<Tensor> only_member(const AlignedBytes& bytes, const std::string& path) {
   return std::move(tensors.begin()->second);
 }
 
+bool is_tensor_file(const std::string& path) {
+  const std::string extension = extension_of(path);
+  return extension == ".npy" || extension == ".npz" || extension == ".pb" || extension == ".bin";
+}
+
+// Of a file that is no .bin.
+Result<Tensor> parse_tensor(const AlignedBytes& bytes, const std::string& path) {
+  const std::string extension = extension_of(path);
+  if (extension == ".npz") return only_member(bytes, path);
+  if (extension == ".npy") return parse_npy(bytes, path);
+  LOW_TRY(NamedTensor named, parse_tensor_proto(bytes, path));
+  return std::move(named.tensor);
+}
+
 }  // namespace
 
 Result<AlignedBytes> read_file(const std::string& path) {
@@ -167,11 +181,17 @@ Result<void> write_file(const std::string& path, std::span<const std::byte> byte
   return cannot("write", path, code);
 }
 
+Result<std::optional<Shape>> shape_in_file(const std::string& path) {
+  if (!is_tensor_file(path)) return unknown_extension(path);
+  if (extension_of(path) == ".bin") return std::nullopt;
+  LOW_TRY(const AlignedBytes bytes, read_file(path));
+  LOW_TRY(const Tensor tensor, parse_tensor(bytes, path));
+  return tensor.shape();
+}
+
 Result<Tensor> read_tensor(const std::string& path, DType dtype, const Shape& shape) {
   const std::string extension = extension_of(path);
-  if (extension != ".npy" && extension != ".npz" && extension != ".pb" && extension != ".bin") {
-    return unknown_extension(path);
-  }
+  if (!is_tensor_file(path)) return unknown_extension(path);
   LOW_TRY(const AlignedBytes bytes, read_file(path));
   if (extension == ".bin") {
     const std::optional<int64_t> elements = checked_elements(shape.extents());
@@ -181,11 +201,7 @@ Result<Tensor> read_tensor(const std::string& path, DType dtype, const Shape& sh
     }
     return tensor_of_bytes(bytes, path, dtype, shape);
   }
-  if (extension == ".pb") {
-    LOW_TRY(NamedTensor named, parse_tensor_proto(bytes, path));
-    return conform(std::move(named.tensor), path, dtype, shape);
-  }
-  LOW_TRY(Tensor tensor, extension == ".npy" ? parse_npy(bytes, path) : only_member(bytes, path));
+  LOW_TRY(Tensor tensor, parse_tensor(bytes, path));
   return conform(std::move(tensor), path, dtype, shape);
 }
 

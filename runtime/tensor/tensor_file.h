@@ -38,6 +38,8 @@ std::string serialize_tensor_proto(const NamedTensor& tensor);
 // By extension (.npy, .npz with one member, .pb, .bin). `dtype` and `shape` are what the receiver needs: a .bin must have just
 // these bytes; for the others a tensor of the same size unsigned integers is taken as `dtype`, anything else must match.
 Result<Tensor> read_tensor(const std::string& path, DType dtype, const Shape& shape);
+// The shape of the tensor in such a file; nothing for a .bin, which does not say.
+Result<std::optional<Shape>> shape_in_file(const std::string& path);
 Result<void> write_tensor(const std::string& path, const std::string& name, const Tensor& tensor);
 
 }  // namespace low

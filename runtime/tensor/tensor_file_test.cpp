@@ -56,6 +56,10 @@ TEST_F(TensorFile, EveryFormatAndTypeComesBack) {
         }
         const Result<void> written = write_tensor(path(name_of_file), "t", tensor);
         ASSERT_TRUE(written) << written.error().message;
+        const auto stated = shape_in_file(path(name_of_file));
+        ASSERT_TRUE(stated) << stated.error().message;
+        EXPECT_EQ(stated->value_or(shape), shape);
+        EXPECT_EQ(stated->has_value(), std::string_view(name_of_file) != "t.bin");
         const Result<Tensor> read = read_tensor(path(name_of_file), type, shape);
         ASSERT_TRUE(read) << read.error().message;
         EXPECT_EQ(*read, tensor) << name_of_file << " " << name(type);
