@@ -7,13 +7,18 @@
 #include "compiler/codegen/merge_kernels.h"
 
 namespace low {
-namespace {
 
-void announce(const CompileOptions& options, std::string_view stage) {
-  if (options.progress) options.progress(stage);
+void StageTimer::begin(std::string_view stage) {
+  end();
+  stage_ = stage;
+  begin_ = std::chrono::steady_clock::now();
 }
 
-}  // namespace
+void StageTimer::end() {
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin_;
+  if (!stage_.empty() && options_.finished) options_.finished(stage_, time.count());
+  stage_ = {};
+}
 
 Result<Machine> select_machine(const CompileOptions& options) {
   const std::string target = options.targets.empty() ? "host" : options.targets.front();
@@ -81,9 +86,10 @@ Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Ma
 
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                     ThreadPool& pool) {
-  announce(options, "search");
+  StageTimer stages(options);
+  stages.begin("search");
   LOW_TRY(SearchResult found, find_plans(graph, machine, options, pool));
-  announce(options, "expand");
+  stages.begin("expand");
   PlannedProgram planned{.machine = machine, .candidates = found.candidates};
   planned.finalists.resize(found.finalists.size());
   std::vector<std::optional<Error>> errors(found.finalists.size());
@@ -112,7 +118,7 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
     if (error) last_error = error;
   for (const size_t i : order) {
     ExpandedFinalist& finalist = planned.finalists[i];
-    announce(options, "place");
+    stages.begin("place");
     auto placement = place(*finalist.graph, machine);
     if (!placement && !machine.global_memory) {
       // Supersteps that were joined keep more alive at once than the search counted on.
@@ -129,7 +135,7 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
       last_error = placement.error();
       continue;
     }
-    announce(options, "schedule");
+    stages.begin("schedule");
     LOW_TRY(planned.schedule, schedule_exchange(*finalist.graph, *placement, machine));
     planned.placement = std::move(*placement);
     planned.graph = *finalist.graph;
@@ -143,10 +149,12 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
 Result<Compilation> lower_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
   LOW_TRY(const Machine machine, select_machine(options));
   LOW_TRY_VOID(select_targets(options, machine));
-  announce(options, "passes");
+  StageTimer stages(options);
+  stages.begin("passes");
   LOW_TRY(Graph graph, graph_for(machine, model, options.passes));
+  stages.end();
   LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
-  announce(options, "codegen");
+  stages.begin("lower");
   KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
   LOW_TRY(Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, machine));
   return Compilation{.graph = std::move(graph),
@@ -160,6 +168,8 @@ Result<Compilation> lower_graph(const Graph& model, const CompileOptions& option
 Result<void> compile_together(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool) {
   if (compilations.empty()) return {};
   LOW_TRY(const std::vector<std::string> targets, select_targets(options, compilations.front().planned.machine));
+  StageTimer stages(options);
+  stages.begin("codegen");
   std::vector<const KernelSet*> sets;
   for (const Compilation& compilation : compilations) sets.push_back(&compilation.kernels);
   const MergedKernels merged = merge_kernels(sets);

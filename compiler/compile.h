@@ -1,6 +1,7 @@
 // The spine: ONNX model -> package. The only file that knows every stage.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,8 +34,24 @@ struct CompileOptions {
   std::vector<GivenPlan> plans;   // finalists to replay instead of a search
   CacheOptions expansion_caches;  // change no result
   ToolchainOptions toolchain;
-  // Told each stage's name when it begins; may be empty.
-  std::function<void(std::string_view stage)> progress;
+  // Told each stage's name and time when it ends; may be empty.
+  std::function<void(std::string_view stage, double milliseconds)> finished;
+};
+
+// Reports stages to `options.finished`: one ends where the next one begins, the last one with the timer.
+class StageTimer {
+ public:
+  explicit StageTimer(const CompileOptions& options) : options_(options) {}
+  StageTimer(const StageTimer&) = delete;
+  StageTimer& operator=(const StageTimer&) = delete;
+  ~StageTimer() { end(); }
+  void begin(std::string_view stage);  // import, passes, search, expand, place, schedule, lower, codegen, write
+  void end();
+
+ private:
+  const CompileOptions& options_;
+  std::string_view stage_;
+  std::chrono::steady_clock::time_point begin_;
 };
 
 // One expanded finalist, judged by what it really does.

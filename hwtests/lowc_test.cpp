@@ -269,6 +269,73 @@ TEST_F(Lowc, ReadsInputsAndWritesOutputs) {
   expect_refusal("run t.low --input x=short.bin", 3, {"short.bin"});
 }
 
+TEST_F(Lowc, TakesDimensionsFromTheInputsThatAreGiven) {
+  spill(folder_ / "m.onnx", one_node_model("Relu", {"n", "3"}));
+  spill(folder_ / "a.npy", serialize_npy(Tensor(DType::f32, {5, 3})));
+  const Outcome run = lowc("run m.onnx --input x=a.npy");
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_TRUE(run.out.starts_with("y: f32[5,3] ")) << run.out;
+  EXPECT_EQ(lowc("verify m.onnx --input x=a.npy").code, 0);
+  EXPECT_EQ(lowc("bench m.onnx --input x=a.npy --runs 1").code, 0);
+  EXPECT_EQ(lowc("run m.onnx --input x=a.npy --dim n=5 --dim n=5").code, 0);
+  expect_refusal("run m.onnx --input x=a.npy --dim n=4", 2, {"lowc: m.onnx: ", "\"n\" is 5 by a.npy, but 4 by --dim"});
+  expect_refusal("run m.onnx --random", 2, {"lowc: m.onnx: ", "\"n\"", "--dim n=N"});
+  spill(folder_ / "u.onnx", one_node_model("Relu", {"?", "3", "?"}));
+  expect_refusal("run u.onnx --random", 2, {"input \"x\": dimension 0 of [?,3,?]", "--shape x=N,3,N"});
+  EXPECT_EQ(lowc("run u.onnx --random --shape x=1,3,4").code, 0);
+}
+
+TEST_F(Lowc, TensorsForDefaultValues) {
+  onnx::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(one_node_model("Add", {"2"})));
+  onnx::GraphProto& graph = *model.mutable_graph();
+  graph.mutable_node(0)->add_input("c");
+  *graph.add_input() = graph.input(0);
+  graph.mutable_input(1)->set_name("c");
+  onnx::TensorProto& c = *graph.add_initializer();
+  c.set_name("c");
+  c.set_data_type(onnx::TensorProto::FLOAT);
+  c.add_dims(2);
+  c.add_float_data(1);
+  c.add_float_data(2);
+  spill(folder_ / "m.onnx", model.SerializeAsString());
+  const float numbers[] = {10, 20};
+  spill(folder_ / "ten.bin", std::string(reinterpret_cast<const char*>(numbers), sizeof(numbers)));
+  const std::string x = " --input x=ten.bin";
+  EXPECT_NE(lowc("run m.onnx" + x).out.find(" min 11 max 22 "), std::string::npos);
+  EXPECT_NE(lowc("run m.onnx --input c=ten.bin" + x).out.find(" min 20 max 40 "), std::string::npos);
+  EXPECT_EQ(lowc("verify m.onnx --input c=ten.bin" + x).code, 0);
+  ASSERT_EQ(lowc("compile m.onnx -o m.low").code, 0);
+  for (const std::string command : {"run m.low", "verify m.onnx --package m.low"})
+    expect_refusal(command + " --input c=ten.bin" + x, 2, {"\"c\"", "constant"});
+}
+
+TEST_F(Lowc, SaysItsVersion) {
+  const Outcome version = lowc("--version");
+  EXPECT_EQ(version.code, 0) << version.err;
+  EXPECT_TRUE(version.out.starts_with("lowc ")) << version.out;
+  EXPECT_NE(version.out.find("\nclang version "), std::string::npos) << version.out;
+}
+
+TEST_F(Lowc, LogsTheTimeOfEachStage) {
+  ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
+  const std::vector<std::string> stages = {"import", "passes",   "search",  "expand",
+                                           "place",  "schedule", "codegen", "write"};
+  for (const std::string command : {"compile t.onnx -o t.low", "run t.onnx --random"}) {
+    EXPECT_EQ(lowc(command).err, "");
+    std::istringstream log(lowc(command + " -v").err);
+    std::vector<std::string> seen;
+    for (std::string word, stage, unit; log >> word >> stage;) {
+      double milliseconds = -1;
+      log >> milliseconds >> unit;
+      EXPECT_EQ(word + unit, "lowc:ms");
+      EXPECT_GE(milliseconds, 0);
+      seen.push_back(stage.substr(0, stage.find(':')));
+    }
+    EXPECT_EQ(seen, stages) << command;
+  }
+}
+
 TEST_F(Lowc, ReportsAsJsonAndText) {
   ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
   ASSERT_EQ(lowc("compile t.onnx -o t.low").code, 0);
@@ -417,7 +484,8 @@ TEST_F(Lowc, AWrongCommandLineIsOneSentence) {
   expect_refusal("compile t.onnx --bogus", 2, {"lowc: ", "--bogus"});
   expect_refusal("compile t.onnx --tiles 0", 2, {"lowc: ", "--tiles"});
   expect_refusal("compile t.onnx --shape x=1,", 2, {"lowc: ", "--shape x"});
-  expect_refusal("compile t.onnx --dim n=1 --dim n=2", 2, {"lowc: ", "\"n\" is given twice"});
+  expect_refusal("compile t.onnx --dim n=1 --dim n=2", 2, {"lowc: ", "\"n\" is given as 1 and as 2"});
+  expect_refusal("compile t.onnx --shape x=1,2 --shape x=3", 2, {"lowc: ", "\"x\" is given as [1,2] and as [3]"});
   expect_refusal("compile t.onnx --explain --json", 2, {"lowc: ", "--explain", "--json"});
   expect_refusal("verify t.onnx --atol nan", 2, {"lowc: ", "--atol"});
   expect_refusal("verify t.onnx --seed -1", 2, {"lowc: ", "--seed"});

@@ -58,6 +58,8 @@ struct CodeObject {
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool);
+// "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
+Result<std::string> toolchain_version(const ToolchainOptions& options);
 // Known targets with code generation: host-x86-64-v3, host-x86-64-v4.
 std::span<const std::string_view> codegen_targets();
 

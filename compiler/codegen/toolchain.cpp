@@ -112,6 +112,11 @@ Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target
 
 }  // namespace
 
+Result<std::string> toolchain_version(const ToolchainOptions& options) {
+  LOW_TRY(Compiler compiler, find_compiler(options));
+  return std::move(compiler.version);
+}
+
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool) {

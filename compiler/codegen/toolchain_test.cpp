@@ -72,6 +72,7 @@ TEST(Toolchain, SameBytesFromAnyFolderAndThreads) {
   for (size_t i = 0; i < first->size(); ++i) {
     EXPECT_EQ((*first)[i].target, all_targets()[i]);
     EXPECT_EQ((*first)[i].clang_version.substr(0, 14), "clang version ");
+    EXPECT_EQ((*first)[i].clang_version, toolchain_version({}).value());
     EXPECT_EQ((*first)[i].bytes, (*second)[i].bytes);
     EXPECT_THAT((*first)[i].bytes, Not(HasSubstr("/tmp")));
     EXPECT_THAT((*first)[i].bytes, Not(HasSubstr("stdin")));

@@ -90,6 +90,7 @@ struct WorkloadCommand {
 };
 int workload_command(const WorkloadCommand& command);
 
+std::string version_text();  // two lines: lowc's version, and that of the clang that compiles kernels
 int devices_command(bool json);
 int machines_command(bool json);
 

@@ -71,6 +71,8 @@ Result<void> run(const CompileCommand& command) {
     auto compiled = compile_graph(model.graph, options, pool);
     if (!compiled) return in_context(command.model.model, compiled.error());
     compilation = std::move(*compiled);
+    StageTimer timer(options);
+    timer.begin("write");
     LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance));
     LOW_TRY_VOID(write_file(command.output, std::as_bytes(std::span(bytes))));
     package_bytes = bytes.size();
@@ -82,6 +84,8 @@ Result<void> run(const CompileCommand& command) {
   std::optional<PlannedProgram> planned_only;
   std::optional<Graph> passed;
   if (!compilation) {
+    StageTimer timer(options);
+    timer.begin("passes");
     LOW_TRY(passed, graph_for(machine, model.graph, options.passes));
   }
   const Graph& graph = compilation ? compilation->graph : *passed;

@@ -3,6 +3,7 @@
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/support.h"
 #include "compiler/lowc/text.h"
+#include "compiler/package/build_info.h"
 #include "compiler/workload/workload.h"
 #include "runtime/tensor/tensor_file.h"
 
@@ -107,6 +108,11 @@ int finish(const Result<void>& result) { return result ? 0 : report(result.error
 
 int inspect_command(const InspectCommand& command) { return finish(inspect(command)); }
 int workload_command(const WorkloadCommand& command) { return finish(workload(command)); }
+
+std::string version_text() {
+  const auto clang = toolchain_version({});
+  return fmt::format("lowc {}\n{}", build_version(), clang ? *clang : "no clang: " + clang.error().message);
+}
 
 int devices_command(bool as_json) {
   JsonWriter json;

@@ -12,6 +12,6 @@ void set_verbosity(int verbose) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-void log_info(std::string_view message) { spdlog::info("{}", message); }
+void log_stage(std::string_view stage, double milliseconds) { spdlog::info("{}: {:.3f} ms", stage, milliseconds); }
 
 }  // namespace low::lowc

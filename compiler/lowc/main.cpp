@@ -61,8 +61,10 @@ std::string whole_number(const std::string& text) {
 // `threads` counts for running and compiling alike.
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& what) {
   app.add_option("model", options.model, what)->required();
-  app.add_option("--dim", options.dimensions, "bind a symbolic dimension: name=N")->take_all();
-  app.add_option("--shape", options.shapes, "shape of an input that declares none: name=2,3")->take_all();
+  app.add_option("--dim", options.dimensions, "bind a symbolic dimension: name=N (tensors given with --input do, too)")
+      ->take_all();
+  app.add_option("--shape", options.shapes, "shape of an input with symbolic or unknown dimensions: name=2,3")
+      ->take_all();
   app.add_option("--target", options.targets, "kind of code: host, host-x86-64-v3, host-x86-64-v4, …")->take_all();
   app.add_option("--machine", options.machine, "machine to plan for (default: what the target implies)");
   app.add_option("--tiles", options.tiles, "logical tiles of the host")->check(CLI::Range(1u, 65536u));
@@ -74,11 +76,13 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
   app.add_option("--threads", options.threads, "worker threads (0: one for each core); changes no result")
       ->check(CLI::Range(0, 1024));
   app.add_option("--clang", options.clang, "clang program that compiles kernels");
-  app.add_flag("-v,--verbose", options.verbose, "log stages; twice: more");
+  app.add_flag("-v,--verbose", options.verbose, "log the time of each stage to standard error");
 }
 
 void add_input_options(CLI::App& app, InputOptions& options) {
-  app.add_option("--input", options.inputs, "name=file (.npy, .npz, .pb, .bin)")->take_all();
+  app.add_option("--input", options.inputs,
+                 "name=file (.npy, .npz, .pb, .bin); says the model's open dimensions, replaces a default value")
+      ->take_all();
   app.add_flag("--random", options.random, "random data for inputs that are not given");
   app.add_option("--seed", options.seed, "of the random data")->check(whole_number);
 }
@@ -86,6 +90,7 @@ void add_input_options(CLI::App& app, InputOptions& options) {
 int run(int argc, char** argv) {
   CLI::App app("low: compiles ONNX models to tile programs and runs them", "lowc");
   app.require_subcommand(1);
+  app.set_version_flag("--version", version_text, "print the version of lowc, and of the clang that compiles kernels");
   int code = 0;
 
   CompileCommand compile;
@@ -204,7 +209,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return usage(error.what());
-    app.exit(error);  // --help
+    app.exit(error);  // --help, --version
   }
   return code;
 }

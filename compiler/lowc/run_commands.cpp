@@ -26,10 +26,11 @@ struct Loaded {
   std::shared_ptr<const LoadedProgram> program;
 };
 
-Result<Loaded> load(const ModelOptions& model, const std::string& device, ThreadPool& pool) {
+Result<Loaded> load(const ModelOptions& model, const InputOptions& inputs, const std::string& device,
+                    ThreadPool& pool) {
   Loaded loaded;
   LOW_TRY(loaded.device, open_device(device, {.threads = model.threads}));
-  LOW_TRY(std::shared_ptr<const Package> package, package_of(model, pool));
+  LOW_TRY(std::shared_ptr<const Package> package, package_of(model, inputs, pool));
   LOW_TRY(loaded.program, LoadedProgram::load(*loaded.device, std::move(package)));
   return loaded;
 }
@@ -71,7 +72,7 @@ Result<void> write_outputs(const RunCommand& command, const std::vector<Binding>
 
 Result<void> run(const RunCommand& command) {
   ThreadPool pool(command.model.threads);
-  LOW_TRY(const Loaded loaded, load(command.model, command.device, pool));
+  LOW_TRY(const Loaded loaded, load(command.model, command.inputs, command.device, pool));
   const Program& program = loaded.program->program();
   LOW_TRY(const std::vector<Tensor> inputs, bind_inputs(input_slots(program), command.inputs));
   LOW_TRY(Session session, Session::create(loaded.program));
@@ -114,7 +115,7 @@ Result<Judged> run_on_device(const VerifyCommand& command, const LoadedModel& mo
     options.dimensions.clear();
     options.shapes.clear();
   }
-  LOW_TRY(const Loaded loaded, load(options, command.device, pool));
+  LOW_TRY(const Loaded loaded, load(options, command.inputs, command.device, pool));
   const Program& program = loaded.program->program();
   // A package of another model is a mismatch, not a wrong command line.
   if (input_slots(program) != input_slots(model.graph) || output_slots(program) != output_slots(model.graph))
@@ -133,7 +134,10 @@ Result<Judged> run_interpreted(const VerifyCommand& command, const LoadedModel& 
                                ThreadPool& pool) {
   LOW_TRY(const CompileOptions options, compile_options(command.model));
   LOW_TRY(const Machine machine, select_machine(options));
+  StageTimer stages(options);
+  stages.begin("passes");
   LOW_TRY(const Graph graph, graph_for(machine, model.graph, options.passes));
+  stages.end();
   auto planned = plan_program(graph, machine, options, pool);
   if (!planned) return in_context(command.model.model, planned.error());
   Judged judged;
@@ -189,7 +193,7 @@ Result<void> verify(const VerifyCommand& command) {
   if (command.interpret && !command.package.empty())
     return fail(ErrorKind::usage, "--interpret and --package exclude each other");
   ThreadPool pool(command.model.threads);
-  LOW_TRY(const LoadedModel model, load_model(command.model));
+  LOW_TRY(const LoadedModel model, load_model(command.model, command.inputs, !command.package.empty()));
   InputOptions inputs_options = command.inputs;
   inputs_options.random = true;  // whatever is not given
   LOW_TRY(const std::vector<Tensor> inputs, bind_inputs(input_slots(model.graph), inputs_options));
@@ -222,7 +226,7 @@ Result<void> verify(const VerifyCommand& command) {
 
 Result<void> bench(const BenchCommand& command) {
   ThreadPool pool(command.model.threads);
-  LOW_TRY(const Loaded loaded, load(command.model, command.device, pool));
+  LOW_TRY(const Loaded loaded, load(command.model, command.inputs, command.device, pool));
   const Program& program = loaded.program->program();
   InputOptions inputs_options = command.inputs;
   inputs_options.random = true;

@@ -4,7 +4,7 @@
 
 #include <charconv>
 #include <cmath>
-#include <set>
+#include <map>
 
 #include "compiler/lowc/text.h"
 #include "runtime/base/sha256.h"
@@ -44,6 +44,17 @@ Result<void> check_package_options(const ModelOptions& options) {
   return {};
 }
 
+// By input.
+Result<std::map<std::string, std::string>> input_files(const InputOptions& options) {
+  std::map<std::string, std::string> files;
+  for (const std::string& text : options.inputs) {
+    LOW_TRY(const auto pair, split_pair(text, "--input"));
+    if (!files.insert(pair).second)
+      return fail(ErrorKind::usage, fmt::format("--input: \"{}\" is given twice", pair.first));
+  }
+  return files;
+}
+
 }  // namespace
 
 int report(const Error& error) {
@@ -66,8 +77,10 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
   for (const std::string& text : options.dimensions) {
     LOW_TRY(const auto pair, split_pair(text, "--dim"));
     LOW_TRY(const int64_t extent, parse_extent(pair.second, "--dim " + pair.first));
-    if (!result.frontend.dimensions.try_emplace(pair.first, extent).second)
-      return fail(ErrorKind::usage, fmt::format("--dim: \"{}\" is given twice", pair.first));
+    const auto [place, is_new] = result.frontend.dimensions.try_emplace(pair.first, extent);
+    if (!is_new && place->second != extent)
+      return fail(ErrorKind::usage,
+                  fmt::format("--dim: \"{}\" is given as {} and as {}", pair.first, place->second, extent));
   }
   for (const std::string& text : options.shapes) {
     LOW_TRY(const auto pair, split_pair(text, "--shape"));
@@ -82,8 +95,10 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
       more = comma != std::string_view::npos;
       if (more) rest.remove_prefix(comma + 1);
     }
-    if (!result.frontend.shapes.try_emplace(pair.first, shape).second)
-      return fail(ErrorKind::usage, fmt::format("--shape: \"{}\" is given twice", pair.first));
+    const auto [place, is_new] = result.frontend.shapes.try_emplace(pair.first, shape);
+    if (!is_new && place->second != shape)
+      return fail(ErrorKind::usage, fmt::format("--shape: \"{}\" is given as {} and as {}", pair.first,
+                                                to_string(place->second), to_string(shape)));
   }
   for (const std::string& target : options.targets)
     if (target != "host" || options.targets.size() > 1 || !options.machine.empty()) result.targets.push_back(target);
@@ -92,7 +107,7 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
   result.search.finalists = options.finalists;
   if (!options.attention.empty()) result.search.attention = attention_algorithm(options.attention);
   result.toolchain.clang = options.clang;
-  result.progress = [](std::string_view stage) { log_info(stage); };
+  result.finished = log_stage;
   for (const std::string& file : options.plan_files) {
     LOW_TRY(const AlignedBytes bytes, read_file(file));
     result.plans.push_back({std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), file});
@@ -102,23 +117,29 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
 
 bool is_package(const std::string& path) { return path.ends_with(".low"); }
 
-Result<LoadedModel> load_model(const ModelOptions& options) {
-  LOW_TRY(const CompileOptions compile, compile_options(options));
+Result<LoadedModel> load_model(const ModelOptions& options, const InputOptions& inputs, bool as_in_package) {
+  LOW_TRY(CompileOptions compile, compile_options(options));
+  LOW_TRY(compile.frontend.inputs, input_files(inputs));
+  compile.frontend.constant_initializers = as_in_package;
+  StageTimer stages(compile);
+  stages.begin("import");
   LOW_TRY(const AlignedBytes bytes, read_file(options.model));
-  log_info("import");
   LOW_TRY(Graph graph, within_memory("import", [&] { return import_onnx(bytes, options.model, compile.frontend); }));
   return LoadedModel{.graph = std::move(graph), .provenance = {.model_sha256 = sha256_hex(bytes), .model_name = {}}};
 }
 
-Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, ThreadPool& pool) {
+Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, const InputOptions& inputs,
+                                                  ThreadPool& pool) {
   if (is_package(options.model)) {
     LOW_TRY_VOID(check_package_options(options));
     return Package::open(options.model);
   }
   LOW_TRY(const CompileOptions compile, compile_options(options));
-  LOW_TRY(const LoadedModel model, load_model(options));
+  LOW_TRY(const LoadedModel model, load_model(options, inputs));
   auto compilation = compile_graph(model.graph, compile, pool);
   if (!compilation) return in_context(options.model, compilation.error());
+  StageTimer stages(compile);
+  stages.begin("write");
   LOW_TRY(std::string bytes, write_package(*compilation, model.provenance));
   return Package::from_bytes(std::move(bytes), options.model);
 }
@@ -145,19 +166,22 @@ std::vector<Slot> output_slots(const Graph& graph) {
 }
 
 Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const InputOptions& options) {
+  LOW_TRY(const auto files, input_files(options));
   std::vector<std::optional<Tensor>> bound(slots.size());
-  for (const std::string& text : options.inputs) {
-    LOW_TRY(const auto pair, split_pair(text, "--input"));
+  for (const auto& [name, file] : files) {
     size_t index = 0;
-    while (index < slots.size() && slots[index].name != pair.first) ++index;
+    while (index < slots.size() && slots[index].name != name) ++index;
     if (index == slots.size()) {
       std::vector<std::string> names;
       for (const Slot& slot : slots) names.push_back(slot.name);
-      return fail(ErrorKind::usage, fmt::format("--input: there is no input \"{}\"; the inputs are: {}", pair.first,
-                                                fmt::join(names, ", ")));
+      // Models say so before they are compiled.
+      return fail(
+          ErrorKind::usage,
+          fmt::format("--input: the package has no input \"{}\"; the inputs are: {} (the model's initializers are "
+                      "constants in it)",
+                      name, fmt::join(names, ", ")));
     }
-    if (bound[index]) return fail(ErrorKind::usage, fmt::format("--input: \"{}\" is given twice", pair.first));
-    LOW_TRY(bound[index], read_tensor(pair.second, slots[index].dtype, slots[index].shape));
+    LOW_TRY(bound[index], read_tensor(file, slots[index].dtype, slots[index].shape));
   }
   std::vector<Tensor> tensors;
   for (size_t i = 0; i < slots.size(); ++i) {

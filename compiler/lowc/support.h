@@ -18,18 +18,22 @@ int report(const Error& error);
 void write_stdout(std::string_view text);
 // Sets the log's level: 0 warnings, 1 info, 2 debug. The log goes to stderr.
 void set_verbosity(int verbose);
-void log_info(std::string_view message);
+void log_stage(std::string_view stage, double milliseconds);
 
 Result<CompileOptions> compile_options(const ModelOptions& options);
 struct LoadedModel {
   Graph graph;  // as the frontend made it
   Provenance provenance;
 };
-Result<LoadedModel> load_model(const ModelOptions& options);
+// The tensors that are given say what dimensions the model leaves open, and replace initializers that are inputs too (unless the model
+// is to agree with a package).
+Result<LoadedModel> load_model(const ModelOptions& options, const InputOptions& inputs = {},
+                               bool as_in_package = false);
 bool is_package(const std::string& path);  // by extension: .low
 
 // A package from a .low file, or compiled from a model. ErrorKind::usage for options that a package has no use for.
-Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, ThreadPool& pool);
+Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, const InputOptions& inputs,
+                                                  ThreadPool& pool);
 
 // A named tensor of a model's or a program's interface.
 struct Slot {
