@@ -319,8 +319,8 @@ TEST_F(Lowc, SaysItsVersion) {
 
 TEST_F(Lowc, LogsTheTimeOfEachStage) {
   ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
-  const std::vector<std::string> stages = {"import", "passes",   "search",  "expand",
-                                           "place",  "schedule", "codegen", "write"};
+  const std::vector<std::string> stages = {"import",   "passes", "search",  "expand", "place",
+                                           "schedule", "lower",  "codegen", "write"};
   for (const std::string command : {"compile t.onnx -o t.low", "run t.onnx --random"}) {
     EXPECT_EQ(lowc(command).err, "");
     std::istringstream log(lowc(command + " -v").err);
@@ -353,6 +353,23 @@ TEST_F(Lowc, ReportsAsJsonAndText) {
     EXPECT_GT(outcome.out.size(), 100u) << stage;
   }
   EXPECT_NE(lowc("devices").out.find("host"), std::string::npos);
+}
+
+// The host's tiles are shared out to threads: twice as many take half as long, but for what is fixed. Other machines have their own tiles.
+TEST_F(Lowc, PredictsForTheThreadsInUse) {
+  ASSERT_EQ(lowc("workload mlp-b1 -o m.onnx").code, 0);
+  const auto predicted = [&](const std::string& options) {
+    const std::string text = lowc("compile m.onnx " + options).out;
+    const std::string label = "predicted ";
+    const size_t at = text.find(label);
+    EXPECT_NE(at, std::string::npos) << text;
+    return std::pair(std::stod(text.substr(at + label.size())), text.find("threads", at) != std::string::npos);
+  };
+  const auto one = predicted("--threads 1"), two = predicted("--threads 2"), many = predicted("--threads 16");
+  EXPECT_NEAR(one.first / two.first, 2, 0.2);
+  EXPECT_NEAR(one.first / many.first, 16, 4);
+  EXPECT_TRUE(one.second && two.second);
+  EXPECT_FALSE(predicted("--machine mi300x --threads 2").second);
 }
 
 // The columns of a row of the table, by the row's name; `next`: so many rows below it.

@@ -9,6 +9,7 @@
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/search_benchmark.h"
 #include "compiler/lowc/support.h"
+#include "runtime/host/processor.h"
 #include "runtime/tensor/tensor_file.h"
 
 namespace low::lowc {
@@ -17,6 +18,22 @@ namespace {
 // The stages that --print shows, in pipeline order.
 constexpr std::array<std::string_view, 10> stages = {"import", "graph",     "plan",     "finalists", "tiles",
                                                      "cost",   "placement", "schedule", "source",    "program"};
+
+// How long a run is predicted to take: of a machine of logical tiles, on so many threads of this processor.
+struct Prediction {
+  double milliseconds = 0;
+  int threads = 0;  // 0: the machine has tiles of its own
+};
+
+Prediction predict(const PlannedProgram& planned, int threads) {
+  if (!planned.machine.logical_tiles)
+    return {.milliseconds = planned.finalists[planned.chosen].cost.seconds * 1e3, .threads = 0};
+  const Processor processor{.threads = static_cast<uint32_t>(threads),
+                            .f32_flop_per_cycle = host_f32_flop_per_cycle(),
+                            .clock_hz = host_clock_hz};
+  return {.milliseconds = cost(planned.graph, on_processor(planned.machine, processor)).seconds * 1e3,
+          .threads = threads};
+}
 
 std::string report_json(const CompileCommand& command, const Graph& graph, const PlannedProgram& planned,
                         uint64_t package_bytes, ThreadPool& pool) {
@@ -29,6 +46,10 @@ std::string report_json(const CompileCommand& command, const Graph& graph, const
   write_cache("copy_plans", planned.copy_plans, json);
   json.end_object().member("arena_bytes", planned.placement.arena_bytes);
   json.member("parameter_bytes", planned.placement.parameter_bytes);
+  const Prediction prediction = predict(planned, pool.threads());
+  json.key("predicted").begin_object().member("milliseconds", prediction.milliseconds);
+  if (prediction.threads > 0) json.member("threads", prediction.threads);
+  json.end_object();
   if (!command.output.empty()) json.member("output", command.output).member("package_bytes", package_bytes);
   return json.end_object().text();
 }
@@ -108,12 +129,14 @@ Result<void> run(const CompileCommand& command) {
   if (command.json) {
     write_stdout(report_json(command, graph, planned, package_bytes, pool));
   } else if (!command.explain) {
-    const CostReport& cost = planned.finalists[planned.chosen].cost;
+    const Activity& activity = planned.finalists[planned.chosen].cost.in_graph;
+    const Prediction prediction = predict(planned, pool.threads());
+    const std::string threads = prediction.threads == 0 ? "" : fmt::format(" on {} threads", prediction.threads);
     write_stdout(fmt::format(
         "{}: {} supersteps, {} kernel runs, {} copies on {} tiles of {}; arena {} bytes, parameters {} "
-        "bytes; predicted {:.3f} ms\n",
-        command.model.model, cost.in_graph.supersteps, cost.in_graph.runs, cost.in_graph.copies, machine.tiles,
-        machine.name, planned.placement.arena_bytes, planned.placement.parameter_bytes, cost.seconds * 1e3));
+        "bytes; predicted {:.3f} ms{}\n",
+        command.model.model, activity.supersteps, activity.runs, activity.copies, machine.tiles, machine.name,
+        planned.placement.arena_bytes, planned.placement.parameter_bytes, prediction.milliseconds, threads));
     if (!command.output.empty()) write_stdout(fmt::format("{}: {} bytes\n", command.output, package_bytes));
   }
   return {};

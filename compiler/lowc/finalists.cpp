@@ -123,7 +123,9 @@ std::vector<Row> cost_rows(const PlannedProgram& planned, const std::vector<Peak
   });
   items(false);
   expanded("cycles, expanded", [&](const CostReport& cost) { return cycles(cost.total.cycles); });
-  expanded("  in microseconds", [&](const CostReport& cost) { return fmt::format("{:.3f}", cost.seconds * 1e6); });
+  const std::string_view cores = planned.machine.logical_tiles ? ", a core for each tile" : "";
+  expanded(fmt::format("  in microseconds{}", cores),
+           [&](const CostReport& cost) { return fmt::format("{:.3f}", cost.seconds * 1e6); });
   items(true);
   const auto activity = [&](std::string_view name, uint64_t Activity::* field) {
     expanded(fmt::format("{} in a run", name),
