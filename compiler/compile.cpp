@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/merge_kernels.h"
+#include "runtime/base/within_memory.h"
 
 namespace low {
 
@@ -56,14 +57,17 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
 }
 
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options) {
-  LOW_TRY(Graph graph, run_passes(model, options));
-  if (machine.global_memory) return graph;
-  return legalize_for_tiles(graph, options);
+  return within_memory("passes", [&]() -> Result<Graph> {
+    LOW_TRY(Graph graph, run_passes(model, options));
+    if (machine.global_memory) return graph;
+    return legalize_for_tiles(graph, options);
+  });
 }
 
 Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, const CompileOptions& options,
                                 ThreadPool& pool) {
-  if (options.plans.empty()) return search(graph, machine, options.search, pool);
+  if (options.plans.empty())
+    return within_memory("search", [&] { return search(graph, machine, options.search, pool); });
   SearchResult result;
   for (const CompileOptions::GivenPlan& given : options.plans) {
     auto plans = parse_plans(given.text);
@@ -79,13 +83,17 @@ Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, cons
 }
 
 Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
-                                  const SimplifyOptions& options) {
-  LOW_TRY(TileGraph expanded, expand(graph, plan, machine, caches));
-  return simplify(std::move(expanded), options);
+                                  const SimplifyOptions& options, const ExpansionLimits& limits) {
+  return within_memory("expand", [&]() -> Result<TileGraph> {
+    LOW_TRY(TileGraph expanded, expand(graph, plan, machine, caches, limits));
+    return simplify(std::move(expanded), options);
+  });
 }
 
-Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
-                                    ThreadPool& pool) {
+namespace {
+
+Result<PlannedProgram> plan_within_memory(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                          ThreadPool& pool) {
   StageTimer stages(options);
   stages.begin("search");
   LOW_TRY(SearchResult found, find_plans(graph, machine, options, pool));
@@ -97,7 +105,7 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
   pool.parallel_for(static_cast<int64_t>(found.finalists.size()), [&](int64_t i) {
     ExpandedFinalist& slot = planned.finalists[static_cast<size_t>(i)];
     slot.finalist = std::move(found.finalists[static_cast<size_t>(i)]);
-    if (auto expanded = expand_finalist(graph, slot.finalist.plan, machine, caches)) {
+    if (auto expanded = expand_finalist(graph, slot.finalist.plan, machine, caches, {}, options.expansion_limits)) {
       slot.cost = cost(*expanded, machine);
       slot.graph = std::move(*expanded);
     } else {
@@ -119,12 +127,12 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
   for (const size_t i : order) {
     ExpandedFinalist& finalist = planned.finalists[i];
     stages.begin("place");
-    auto placement = place(*finalist.graph, machine);
+    auto placement = within_memory("placement", [&] { return place(*finalist.graph, machine); });
     if (!placement && !machine.global_memory) {
       // Supersteps that were joined keep more alive at once than the search counted on.
-      LOW_TRY(TileGraph apart,
-              expand_finalist(graph, finalist.finalist.plan, machine, caches, {.join_supersteps = false}));
-      if (auto fits = place(apart, machine)) {
+      LOW_TRY(TileGraph apart, expand_finalist(graph, finalist.finalist.plan, machine, caches,
+                                               {.join_supersteps = false}, options.expansion_limits));
+      if (auto fits = within_memory("placement", [&] { return place(apart, machine); })) {
         finalist.cost = cost(apart, machine);
         finalist.graph = std::move(apart);
         placement = std::move(fits);
@@ -136,7 +144,8 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
       continue;
     }
     stages.begin("schedule");
-    LOW_TRY(planned.schedule, schedule_exchange(*finalist.graph, *placement, machine));
+    LOW_TRY(planned.schedule,
+            within_memory("schedule", [&] { return schedule_exchange(*finalist.graph, *placement, machine); }));
     planned.placement = std::move(*placement);
     planned.graph = *finalist.graph;
     planned.chosen = i;
@@ -144,6 +153,13 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
   }
   return fail(last_error->kind,
               fmt::format("none of {} plans can be built: {}", planned.finalists.size(), last_error->message));
+}
+
+}  // namespace
+
+Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                                    ThreadPool& pool) {
+  return within_memory("planning", [&] { return plan_within_memory(graph, machine, options, pool); });
 }
 
 Result<Compilation> lower_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
@@ -155,14 +171,16 @@ Result<Compilation> lower_graph(const Graph& model, const CompileOptions& option
   stages.end();
   LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
   stages.begin("lower");
-  KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
-  LOW_TRY(Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, machine));
-  return Compilation{.graph = std::move(graph),
-                     .planned = std::move(planned),
-                     .kernels = std::move(kernels),
-                     .source = {},
-                     .program = std::move(program),
-                     .objects = {}};
+  return within_memory("lower", [&]() -> Result<Compilation> {
+    KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
+    LOW_TRY(Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, machine));
+    return Compilation{.graph = std::move(graph),
+                       .planned = std::move(planned),
+                       .kernels = std::move(kernels),
+                       .source = {},
+                       .program = std::move(program),
+                       .objects = {}};
+  });
 }
 
 Result<void> compile_together(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool) {
@@ -187,7 +205,7 @@ Result<void> compile_together(std::span<Compilation> compilations, const Compile
 
 Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
   LOW_TRY(Compilation compilation, lower_graph(model, options, pool));
-  LOW_TRY_VOID(compile_together({&compilation, 1}, options, pool));
+  LOW_TRY_VOID(within_memory("codegen", [&] { return compile_together({&compilation, 1}, options, pool); }));
   return compilation;
 }
 

@@ -33,6 +33,7 @@ struct CompileOptions {
   };
   std::vector<GivenPlan> plans;   // finalists to replay instead of a search
   CacheOptions expansion_caches;  // change no result
+  ExpansionLimits expansion_limits;
   ToolchainOptions toolchain;
   // Told each stage's name and time when it ends; may be empty.
   std::function<void(std::string_view stage, double milliseconds)> finished;
@@ -87,7 +88,7 @@ Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, cons
                                 ThreadPool& pool);
 // expand and simplify, as part of the selection attempt to which the caches belong.
 Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
-                                  const SimplifyOptions& options = {});
+                                  const SimplifyOptions& options = {}, const ExpansionLimits& limits = {});
 
 // search (or the given plans), expand, simplify and cost each finalist; place and schedule the cheapest that fits.
 Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, const CompileOptions& options,

@@ -2,14 +2,17 @@
 #pragma once
 
 #include "compiler/low/expansion_caches.h"
+#include "compiler/low/expansion_limits.h"
 #include "compiler/low/tile_graph.h"
 #include "compiler/search/search.h"
 
 namespace low {
 
 // Graph + plan -> TileGraph. The plan has been verified against the graph. A Repeat's body is expanded once. Finalists of one selection
-// attempt share `caches`, from any thread; the result is the same with any caches, on or off.
-Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches);
+// attempt share `caches`, from any thread; the result is the same with any caches, on or off. ErrorKind::unsupported, naming an operation, where
+// it would make more than the limits say.
+Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+                         const ExpansionLimits& limits = {});
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine);
 
 // Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is

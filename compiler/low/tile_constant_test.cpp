@@ -115,7 +115,7 @@ TEST(TileConstants, ThatStepWithDifferentRepeatsTravelApart) {
   EXPECT_TRUE(found);
 }
 
-// 4096 products of a row and a column, each of 2^20 elements in panels of one: 2^32 runs.
+// 4096 products of a row and a column, each of 2^20 elements in panels of one: 2^32 runs of three operands.
 TEST(TileExpansion, RefusesPlansOfTooManyRuns) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f8e4m3fn, {4096, 1, 1 << 20}}),
@@ -134,7 +134,7 @@ TEST(TileExpansion, RefusesPlansOfTooManyRuns) {
   const Result<TileGraph> expansion = expand(*graph, plan, machine);
   ASSERT_FALSE(expansion);
   EXPECT_EQ(expansion.error().kind, ErrorKind::unsupported);
-  EXPECT_THAT(expansion.error().message, HasSubstr("4294967"));
+  EXPECT_THAT(expansion.error().message, HasSubstr("12884901888"));
 }
 
 // A number for each of 2^25 rows and as many keys says where the diagonal stands.

@@ -2,55 +2,10 @@
 #include <algorithm>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "compiler/low/expand/expander.h"
+#include "compiler/low/expand/pad_segments.h"
 
 namespace low {
-namespace {
-
-constexpr size_t max_boxes = 4096;
-
-int64_t modulo(int64_t a, int64_t b) { return (a % b + b) % b; }
-
-// The operand's element for result element `position` - before; `extent` is at least 1.
-int64_t source_of(Pad::Mode mode, int64_t position, int64_t extent) {
-  switch (mode) {
-    case Pad::Mode::constant:
-    case Pad::Mode::edge:
-      return std::clamp<int64_t>(position, 0, extent - 1);
-    case Pad::Mode::reflect: {
-      if (extent == 1) return 0;
-      const int64_t place = modulo(position, 2 * extent - 2);
-      return place < extent ? place : 2 * extent - 2 - place;
-    }
-    case Pad::Mode::wrap:
-      break;
-  }
-  return modulo(position, extent);
-}
-
-// The fewest segments from left to right.
-std::vector<AxisPiece> segments_of(Pad::Mode mode, int64_t before, int64_t extent, int64_t result) {
-  std::vector<AxisPiece> segments;
-  for (int64_t i = 0; i < result; ++i) {
-    const int64_t source = source_of(mode, i - before, extent);
-    if (!segments.empty()) {
-      AxisPiece& last = segments.back();
-      const int64_t step = source - (last.source + (last.size - 1) * last.step);
-      if ((last.size == 1 && step >= -1 && step <= 1) || (last.size > 1 && step == last.step)) {
-        last.step = step;
-        ++last.size;
-        continue;
-      }
-    }
-    segments.push_back({i, 1, source, 0});
-  }
-  return segments;
-}
-
-}  // namespace
-
 // A box of the result, of which part `part` owns what lies in its range of the split axis, is copied from `from`; segments say where
 // each axis comes from.
 void Expander::copy_box(const Placed& from, const Placed& to, std::span<const AxisPiece> box, const PartOf& part) {
@@ -108,27 +63,28 @@ void Expander::fill_box(const std::optional<Placed>& scalar, const Placed& to, D
   builder_.run(builder_.contract(contract), part.tile, views);
 }
 
-// Calls function(part) for each part of a result with elements.
+// Calls function(part) for each part of a result with elements, until one fails.
 template <typename Function>
-void Expander::for_each_part(const Shape& shape, const SplitPlan& split, Function&& function) {
+Result<void> Expander::for_each_part(const Shape& shape, const SplitPlan& split, Function&& function) {
   builder_.begin_superstep();
   for (uint32_t part = 0; part < split.parts; ++part) {
     const auto axis = static_cast<int>(split.axis);
     const int64_t extent = shape.rank() > 0 ? shape[axis] : 1;
-    function(PartOf{axis, part_range(extent, split.parts, part), TileId(part % machine_.tiles)});
+    LOW_TRY_VOID(function(PartOf{axis, part_range(extent, split.parts, part), TileId(part % machine_.tiles)}));
   }
   builder_.end_superstep();
+  return {};
 }
 
-void Expander::expand_concat(RegionState& region, const Op& op, const SplitPlan& split) {
+Result<void> Expander::expand_concat(RegionState& region, const Op& op, const SplitPlan& split) {
   const Graph& graph = region.graph;
   const ValueId value = graph.result(op);
   const Type& type = graph.type(value);
   const int axis = std::get<Concat>(op.attributes).axis;
   const Placed place = result_place(region, value);
   region.places[value] = place;
-  if (type.shape.elements() == 0) return;
-  for_each_part(type.shape, split, [&](const PartOf& part) {
+  if (type.shape.elements() == 0) return {};
+  return for_each_part(type.shape, split, [&](const PartOf& part) -> Result<void> {
     int64_t begin = 0;
     for (const ValueId operand : graph.operands(op)) {
       const Shape& shape = graph.type(operand).shape;
@@ -137,6 +93,7 @@ void Expander::expand_concat(RegionState& region, const Op& op, const SplitPlan&
       begin += shape[axis];
       if (region.assembled[operand] == 0) copy_box(region.places[operand], place, box, part);
     }
+    return {};
   });
 }
 
@@ -156,7 +113,8 @@ Result<void> Expander::expand_pad(RegionState& region, const Op& op, const Split
   if (pad.mode == Pad::Mode::constant) {
     std::optional<Placed> scalar;
     if (operands.size() > 1) scalar = region.places[operands[1]];
-    for_each_part(type.shape, split, [&](const PartOf& part) {
+    return for_each_part(type.shape, split, [&](const PartOf& part) -> Result<void> {
+      LOW_TRY_VOID(budget_.take(2 + 4 * rank));
       // Along one axis after the other: what lies outside of the data there and inside of it along the axes before.
       std::vector<Range> box;
       for (int axis = 0; axis < rank; ++axis) box.push_back({0, type.shape[axis]});
@@ -172,33 +130,41 @@ Result<void> Expander::expand_pad(RegionState& region, const Op& op, const Split
         data.push_back({begin, from[axis], 0, 1});
       }
       copy_box(source, place, data, part);
+      return {};
     });
-    return {};
   }
 
   std::vector<std::vector<AxisPiece>> segments;
-  size_t boxes = 1;
   for (int axis = 0; axis < rank; ++axis) {
-    segments.push_back(segments_of(pad.mode, pad.before[axis], from[axis], type.shape[axis]));
-    boxes *= segments.back().size();
-    if (boxes > max_boxes) {
-      return fail(ErrorKind::unsupported,
-                  fmt::format("expand: pad \"{}\" repeats its operand in more than {} pieces", op.name, max_boxes));
-    }
+    LOW_TRY_VOID(budget_.take(pad_segments_at_least(pad.mode, from[axis], type.shape[axis])));
+    segments.push_back(pad_segments(pad.mode, pad.before[axis], from[axis], type.shape[axis]));
   }
-  for_each_part(type.shape, split, [&](const PartOf& part) {
-    for (size_t i = 0; i < boxes; ++i) {
+  return for_each_part(type.shape, split, [&](const PartOf& part) -> Result<void> {
+    // Of the split axis, what the part owns of it.
+    std::vector<std::span<const AxisPiece>> owned(segments.begin(), segments.end());
+    double boxes = 1;
+    for (size_t axis = 0; axis < owned.size(); ++axis) {
+      if (static_cast<int>(axis) == part.axis) {
+        const auto end = [](const AxisPiece& piece) { return piece.begin + piece.size; };
+        const auto first = std::ranges::upper_bound(owned[axis], part.range.begin, {}, end);
+        const auto last = std::ranges::lower_bound(owned[axis], part.range.end, {}, &AxisPiece::begin);
+        owned[axis] = {first, std::max(first, last)};
+      }
+      boxes *= static_cast<double>(owned[axis].size());
+    }
+    LOW_TRY_VOID(budget_.take(2 * boxes));
+    const auto count = static_cast<size_t>(boxes);
+    for (size_t i = 0; i < count; ++i) {
       std::vector<AxisPiece> box(static_cast<size_t>(rank));
       size_t rest = i;
       for (size_t axis = box.size(); axis-- > 0;) {
-        const AxisPiece& segment = segments[axis][rest % segments[axis].size()];
-        rest /= segments[axis].size();
-        box[axis] = segment;
+        box[axis] = owned[axis][rest % owned[axis].size()];
+        rest /= owned[axis].size();
       }
       copy_box(source, place, box, part);
     }
+    return {};
   });
-  return {};
 }
 
 }  // namespace low

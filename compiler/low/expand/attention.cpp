@@ -29,6 +29,7 @@ Result<void> Expander::expand_attention(RegionState& region, const Op& op, const
 
   const Placed result = result_place(region, value);
   region.places[value] = result;
+  if (shape.elements() == 0) return {};  // however many batches of nothing
   std::vector<Placed> extras;
   for (const ValueId extra : runs.extras()) {
     extras.push_back(region.places[extra]);

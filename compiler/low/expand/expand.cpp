@@ -8,9 +8,6 @@
 namespace low {
 namespace {
 
-// Of one expansion. Real models stay far below; a batch of a million products of tiny matrices would take minutes and gigabytes.
-constexpr int max_commands = 1 << 19;
-
 // The operation that writes a value anew, as opposed to a view of another value.
 bool writes_result(const Op& op, const OpPlan& plan) {
   if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Attention>(op.attributes) || is_split(op))
@@ -21,9 +18,10 @@ bool writes_result(const Op& op, const OpPlan& plan) {
 
 }  // namespace
 
-Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches) {
-  if (!machine.global_memory) return TileExpander(graph, plan, machine, caches).run();
-  return Expander(graph, plan, machine, caches).run();
+Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+                         const ExpansionLimits& limits) {
+  if (!machine.global_memory) return TileExpander(graph, plan, machine, caches, limits).run();
+  return Expander(graph, plan, machine, caches, limits).run();
 }
 
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine) {
@@ -31,12 +29,14 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
   return expand(graph, plan, machine, caches);
 }
 
-Expander::Expander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches)
+Expander::Expander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+                   const ExpansionLimits& limits)
     : graph_(graph),
       plan_(plan),
       machine_(machine),
       caches_(caches),
-      builder_(machine.name, machine.tiles, caches.interners) {}
+      builder_(machine.name, machine.tiles, caches.interners),
+      budget_(machine, limits) {}
 
 Result<TileGraph> Expander::run() && {
   RegionState region{.graph = graph_, .plan = plan_.region, .level = 0};
@@ -173,7 +173,8 @@ Result<void> Expander::expand_region(RegionState& region) {
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     if (region.written[i]) continue;
     const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
-    copy_value(graph.type(value), region.places[value], region.destinations[i], region.plan.outputs[i]);
+    budget_.begin(graph.op(graph.outputs()[i]));
+    LOW_TRY_VOID(copy_value(graph.type(value), region.places[value], region.destinations[i], region.plan.outputs[i]));
   }
   return {};
 }
@@ -192,7 +193,8 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
     return {};
   }
   if (std::holds_alternative<Output>(op.attributes)) return {};
-  LOW_TRY_VOID(count_commands(region, op, plan));
+  budget_.begin(op);
+  LOW_TRY_VOID(count(region, op, plan));
   if (std::holds_alternative<Matmul>(op.attributes)) {
     expand_matmul(region, op, std::get<MatmulPlan>(plan));
     return {};
@@ -206,45 +208,47 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
   if (std::holds_alternative<Gather>(op.attributes)) return expand_gather(region, op, std::get<SplitPlan>(plan));
   if (is_split(op)) return expand_group(region, op, std::get<SplitPlan>(plan));
   if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
-  if (std::holds_alternative<Concat>(op.attributes)) {
-    expand_concat(region, op, std::get<MovementPlan>(plan).split);
-    return {};
-  }
+  if (std::holds_alternative<Concat>(op.attributes))
+    return expand_concat(region, op, std::get<MovementPlan>(plan).split);
   if (std::holds_alternative<Pad>(op.attributes)) return expand_pad(region, op, std::get<MovementPlan>(plan).split);
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return expand_movement(region, op, *movement);
   return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass",
                                                op.name, kind_name(op.attributes)));
 }
 
-Result<void> Expander::count_commands(const RegionState& region, const Op& op, const OpPlan& plan) {
-  // As a double: the numbers come from a model or a plan file, and their product may be of any size.
-  double added = 0;
+Result<void> Expander::count(const RegionState& region, const Op& op, const OpPlan& plan) {
+  LOW_TRY_VOID(budget_.take_superstep());
+  if (op.results.count == 1 && region.graph.type(region.graph.result(op)).shape.elements() == 0) return {};
+  const auto blocks = [](int64_t extent, uint32_t grid, int64_t block) {
+    const int64_t part = part_range(extent, grid, 0).size();
+    return static_cast<double>(grid) * static_cast<double>((part + block - 1) / block);
+  };
+  const double operands = op.operands.count + 1;  // and the result
   if (const auto* matmul = std::get_if<MatmulPlan>(&plan)) {
     const MatmulShape shape = matmul_shape(region.graph, op);
-    const auto blocks = [](int64_t extent, uint32_t grid, int64_t block) {
-      const int64_t part = part_range(extent, grid, 0).size();
-      return static_cast<double>(grid) * static_cast<double>((part + block - 1) / block);
-    };
-    added = static_cast<double>(shape.batch) * blocks(shape.m, matmul->grid_m, matmul->block_m) *
-            blocks(shape.n, matmul->grid_n, matmul->block_n);
-  } else if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
-    const AttentionExtents extents = attention_extents(region.graph, op);
-    const int64_t part = part_range(extents.m, attention->grid_m, 0).size();
-    added = static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) *
-            static_cast<double>(attention->grid_m) *
-            static_cast<double>((part + attention->block_m - 1) / attention->block_m) *
-            (attention->algorithm == AttentionAlgorithm::flash ? 1 : 3);
-  } else if (const auto* split = std::get_if<SplitPlan>(&plan)) {
-    added = split->parts;
-  } else if (const auto* movement = std::get_if<MovementPlan>(&plan)) {
-    added = movement->split.parts;
+    const auto batch = static_cast<double>(shape.batch);
+    const double runs = batch * blocks(shape.m, matmul->grid_m, matmul->block_m) *
+                        blocks(shape.n, matmul->grid_n, matmul->block_n) * matmul->grid_k;
+    if (matmul->grid_k == 1) return budget_.take(runs * operands);
+    // The products, and their sums.
+    const double parts = batch * matmul->grid_m * matmul->grid_n * matmul->grid_k;
+    return budget_.take(3 * runs + parts * (operands + matmul->grid_k));
   }
-  commands_ += added;
-  if (commands_ <= max_commands) return {};
-  return fail(ErrorKind::unsupported,
-              fmt::format("expand: with {} \"{}\", the model needs {:.0f} kernel runs and copies on {}, at most {} are "
-                          "supported",
-                          kind_name(op.attributes), op.name, commands_, machine_.name, max_commands));
+  if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
+    const AttentionExtents extents = attention_extents(region.graph, op);
+    const double rows = blocks(extents.m, attention->grid_m, attention->block_m);
+    const double kinds = attention->algorithm == AttentionAlgorithm::flash ? 1 : 3;  // of runs
+    return budget_.take(static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) * rows *
+                        (operands + 2 * kinds));
+  }
+  if (const auto* split = std::get_if<SplitPlan>(&plan)) return budget_.take(split->parts * operands);
+  // Movements that are no views: copies count for themselves, concat and pad copy from each operand.
+  const auto* movement = std::get_if<MovementPlan>(&plan);
+  if (const auto* concat = std::get_if<Concat>(&op.attributes); concat != nullptr && movement != nullptr) {
+    const bool along = static_cast<uint32_t>(concat->axis) == movement->split.axis;
+    return budget_.take(2 * (along ? movement->split.parts + operands : movement->split.parts * operands));
+  }
+  return {};
 }
 
 Result<void> Expander::expand_movement(RegionState& region, const Op& op, const MovementPlan& plan) {
@@ -271,14 +275,14 @@ Result<void> Expander::expand_movement(RegionState& region, const Op& op, const 
     const std::optional<Layout> back = reshaped(place.layout, to, from);
     if (!back) {  // the wanted place is strided itself: go through an allocation
       const Placed packed = new_place({graph.type(operand).dtype, from});
-      copy_value({graph.type(operand).dtype, from}, moved, packed, {});
+      LOW_TRY_VOID(copy_value({graph.type(operand).dtype, from}, moved, packed, {}));
       Placed packed_as_result = packed;
       packed_as_result.layout = row_major(to);
-      copy_value(graph.type(value), packed_as_result, place, plan.split);
+      LOW_TRY_VOID(copy_value(graph.type(value), packed_as_result, place, plan.split));
     } else {
       as_operand.layout = *back;
-      copy_value({graph.type(operand).dtype, from}, moved, as_operand,
-                 {.axis = 0, .parts = from.rank() > 0 ? plan.split.parts : 1});
+      LOW_TRY_VOID(copy_value({graph.type(operand).dtype, from}, moved, as_operand,
+                              {.axis = 0, .parts = from.rank() > 0 ? plan.split.parts : 1}));
     }
     region.places[value] = place;
     return {};
@@ -288,7 +292,7 @@ Result<void> Expander::expand_movement(RegionState& region, const Op& op, const 
     return {};
   }
   const Placed place = result_place(region, value);
-  copy_value(graph.type(value), moved, place, plan.split);
+  LOW_TRY_VOID(copy_value(graph.type(value), moved, place, plan.split));
   region.places[value] = place;
   return {};
 }
@@ -297,7 +301,9 @@ void Expander::copy(const View& source, const View& destination, TileId tile) {
   add_copy(builder_, caches_, source, destination, tile);
 }
 
-void Expander::copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split) {
+Result<void> Expander::copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split) {
+  LOW_TRY_VOID(budget_.take_superstep());
+  LOW_TRY_VOID(budget_.take(2.0 * split.parts));
   builder_.begin_superstep();
   for (uint32_t part = 0; part < split.parts; ++part) {
     Shape extents = type.shape;
@@ -314,6 +320,7 @@ void Expander::copy_value(const Type& type, const Placed& from, const Placed& to
          TileId(part % machine_.tiles));
   }
   builder_.end_superstep();
+  return {};
 }
 
 }  // namespace low

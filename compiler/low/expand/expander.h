@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "compiler/low/expand/copy_plan.h"
+#include "compiler/low/expand/expansion_budget.h"
 #include "compiler/low/expand/placed.h"
 #include "compiler/low/low.h"
 
@@ -21,7 +22,8 @@ namespace low {
 
 class Expander {
  public:
-  Expander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches);
+  Expander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+           const ExpansionLimits& limits);
   Result<TileGraph> run() &&;
 
  private:
@@ -41,24 +43,24 @@ class Expander {
   Result<void> expand_region(RegionState& region);
   void choose_destinations(RegionState& region);
   Result<void> expand_op(RegionState& region, OpId id);
-  // Adds what the operation will need to commands_. ErrorKind::unsupported, naming it, when that is too much.
-  Result<void> count_commands(const RegionState& region, const Op& op, const OpPlan& plan);
+  // Takes what the operation will make from the budget, but for a repeat, whose parts count for themselves.
+  Result<void> count(const RegionState& region, const Op& op, const OpPlan& plan);
   void expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op, const SplitPlan& plan);
   // reduce, rowwise, cumulative.
   Result<void> expand_group(RegionState& region, const Op& op, const SplitPlan& plan);
   Result<void> expand_gather(RegionState& region, const Op& op, const SplitPlan& plan);
   Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
-  void expand_concat(RegionState& region, const Op& op, const SplitPlan& split);
+  Result<void> expand_concat(RegionState& region, const Op& op, const SplitPlan& split);
   Result<void> expand_pad(RegionState& region, const Op& op, const SplitPlan& split);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   Result<void> expand_repeat(RegionState& region, OpId id, const RepeatPlan& plan);
 
   // A superstep that moves a whole value, cut as `split` says.
-  void copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split);
-  // Calls function(part) for each part of a result, all in one superstep.
+  Result<void> copy_value(const Type& type, const Placed& from, const Placed& to, const SplitPlan& split);
+  // Calls function(part) for each part of a result, all in one superstep, until one fails.
   template <typename Function>
-  void for_each_part(const Shape& shape, const SplitPlan& split, Function&& function);
+  Result<void> for_each_part(const Shape& shape, const SplitPlan& split, Function&& function);
   // What `part` owns of a box: copied from `from`, whose elements the pieces name; or filled with a scalar (nothing: zeros).
   void copy_box(const Placed& from, const Placed& to, std::span<const AxisPiece> box, const PartOf& part);
   void fill_box(const std::optional<Placed>& scalar, const Placed& to, DType dtype, std::span<const Range> box,
@@ -77,7 +79,7 @@ class Expander {
   const Machine& machine_;
   ExpansionCaches& caches_;
   TileGraphBuilder builder_;
-  double commands_ = 0;
+  ExpansionBudget budget_;
   std::vector<std::optional<AllocationId>> parameters_;  // by constant index
 };
 

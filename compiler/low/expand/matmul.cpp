@@ -54,6 +54,7 @@ void Expander::expand_matmul(RegionState& region, const Op& op, const MatmulPlan
 
   const Placed place = result_place(region, value);
   region.places[value] = place;
+  if (shape.elements() == 0) return;  // however many batches of nothing
 
   // a over (m, k), b over (k, n), extras and result over (m, n).
   std::vector<Matrix> matrices;

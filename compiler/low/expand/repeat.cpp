@@ -39,7 +39,7 @@ Result<void> Expander::expand_repeat(RegionState& region, OpId id, const RepeatP
                             .parts = type.shape.rank() > 0 ? static_cast<uint32_t>(std::min<int64_t>(
                                                                  machine_.tiles, std::max<int64_t>(1, type.shape[0])))
                                                            : 1};
-      copy_value(type, region.places[operands[c]], half, split);
+      LOW_TRY_VOID(copy_value(type, region.places[operands[c]], half, split));
     }
     Placed current = half, next = half;
     current.terms.push_back({.level = region.level, .period = 2, .stride = elements});

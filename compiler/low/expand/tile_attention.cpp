@@ -81,23 +81,23 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
   RunForms forms;
   std::vector<Placed> places;
   const auto add_run_of = [&](const AttentionStage& stage, int64_t rows, int64_t keys, TileId tile) {
-    run(forms, {static_cast<int64_t>(stage.kind), rows, keys, stage.continues ? 1 : 0, stage.partial ? 1 : 0}, places,
-        tile, [&] {
-          std::vector<Strides> strides;
-          strides.reserve(places.size());
-          for (const Placed& place : places) strides.push_back(place.layout.strides);
-          const AttentionRuns::Form made = runs.form(stage, rows, keys, strides);
-          RunForm form;
-          form.contract = builder_.contract(made.contract);
-          for (size_t i = 0; i < places.size(); ++i)
-            form.geometries.push_back(geometry(made.extents[i], made.strides[i]));
-          return form;
-        });
+    return run(forms, {static_cast<int64_t>(stage.kind), rows, keys, stage.continues ? 1 : 0, stage.partial ? 1 : 0},
+               places, tile, [&] {
+                 std::vector<Strides> strides;
+                 strides.reserve(places.size());
+                 for (const Placed& place : places) strides.push_back(place.layout.strides);
+                 const AttentionRuns::Form made = runs.form(stage, rows, keys, strides);
+                 RunForm form;
+                 form.contract = builder_.contract(made.contract);
+                 for (size_t i = 0; i < places.size(); ++i)
+                   form.geometries.push_back(geometry(made.extents[i], made.strides[i]));
+                 return form;
+               });
   };
   Placed scores;
   TileId scores_tile;
   for (int64_t panel = 0; panel < supersteps; ++panel) {
-    begin_superstep();
+    LOW_TRY_VOID(begin_superstep());
     for (Work& work : works) {
       if (panel > work.last_panel) continue;
       const TileId tile = work.out->tile;
@@ -105,24 +105,32 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
       const Range keys{panel * plan.block_n, std::min((panel + 1) * plan.block_n, extents.n)};
       const AttentionStage stage{
           .kind = AttentionStage::Kind::flash, .continues = panel > 0, .partial = panel < work.last_panel};
-      if (panel == 0)
-        work.q = pull(q_value,
-                      {work.batch * extents.m + work.rows.begin, work.heads.begin * extents.d, rows,
-                       work.heads.size() * extents.d},
-                      tile);
+      if (panel == 0) {
+        LOW_TRY(work.q, pull(q_value,
+                             {work.batch * extents.m + work.rows.begin, work.heads.begin * extents.d, rows,
+                              work.heads.size() * extents.d},
+                             tile));
+      }
       const int64_t key_row = extents.kv_batch_of(work.batch) * extents.n + keys.begin;
-      const Placed k = pull(
-          k_value, {key_row, work.kv_heads.begin * extents.d, keys.size(), work.kv_heads.size() * extents.d}, tile);
-      const Placed v = pull(
-          v_value, {key_row, work.kv_heads.begin * extents.dv, keys.size(), work.kv_heads.size() * extents.dv}, tile);
+      LOW_TRY(const Placed k,
+              pull(k_value, {key_row, work.kv_heads.begin * extents.d, keys.size(), work.kv_heads.size() * extents.d},
+                   tile));
+      LOW_TRY(const Placed v,
+              pull(v_value, {key_row, work.kv_heads.begin * extents.dv, keys.size(), work.kv_heads.size() * extents.dv},
+                   tile));
       std::vector<Placed> extras;
-      if (!stage.partial)
-        for (const ValueId extra : runs.extras())
-          extras.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, work.out->rect, tile));
+      if (!stage.partial) {
+        for (const ValueId extra : runs.extras()) {
+          LOW_TRY(Placed place,
+                  pull_broadcast(region.values[extra], graph.type(extra).shape, shape, work.out->rect, tile));
+          extras.push_back(std::move(place));
+        }
+      }
       if (!flash && scores_tile != tile) {  // the tile's works come one after the other
         scores = new_local(runs.sum_type(), rows, extents.n, tile);
         scores_tile = tile;
       }
+      LOW_TRY_VOID(budget_.take(static_cast<double>(work.heads.size())));
       if (flash && panel == 0 && work.last_panel > 0)
         for (int64_t head = 0; head < work.heads.size(); ++head)
           work.states.push_back(new_local(runs.sum_type(), rows, extents.dv + 2, tile));
@@ -132,15 +140,23 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
         const int64_t kv = extents.kv_head_of(head) - work.kv_heads.begin;
         const Placed q = from_column(work.q, index * extents.d);
         const Placed head_k = from_column(k, kv * extents.d), head_v = from_column(v, kv * extents.dv);
-        const auto add_mask = [&] {
-          if (!runs.masked()) return;
-          Placed mask = pull(region.values[operands[3]],
-                             {runs.mask_row(work.batch, head, work.rows.begin), runs.mask_by_key() ? keys.begin : 0,
-                              runs.mask_by_row() ? rows : 1, runs.mask_by_key() ? keys.size() : 1},
-                             tile);
+        const auto add_mask = [&] -> Result<void> {
+          if (!runs.masked()) return {};
+          LOW_TRY(Placed mask,
+                  pull(region.values[operands[3]],
+                       {runs.mask_row(work.batch, head, work.rows.begin), runs.mask_by_key() ? keys.begin : 0,
+                        runs.mask_by_row() ? rows : 1, runs.mask_by_key() ? keys.size() : 1},
+                       tile));
           if (!runs.mask_by_row()) mask.layout.strides[0] = 0;
           if (!runs.mask_by_key()) mask.layout.strides[1] = 0;
           places.push_back(std::move(mask));
+          return {};
+        };
+        const auto add_diagonals = [&](const Rect& rect) -> Result<void> {
+          if (!causal) return {};
+          LOW_TRY(Placed diagonals, pull(causal_value, rect, tile));
+          places.push_back(std::move(diagonals));
+          return {};
         };
         const auto add_results = [&] {
           for (const Placed& extra : extras) places.push_back(from_column(extra, index * extents.dv));
@@ -149,26 +165,26 @@ Result<void> TileExpander::expand_attention(RegionState& region, const Op& op, c
         places = {q, head_k};
         if (flash) {
           places.push_back(head_v);
-          add_mask();
-          if (causal) places.push_back(pull(causal_value, {0, work.rows.begin - keys.begin + extents.n, 1, 1}, tile));
+          LOW_TRY_VOID(add_mask());
+          LOW_TRY_VOID(add_diagonals({0, work.rows.begin - keys.begin + extents.n, 1, 1}));
           if (stage.continues) places.push_back(work.states[static_cast<size_t>(index)]);
           if (stage.partial) {
             places.push_back(work.states[static_cast<size_t>(index)]);
           } else {
             add_results();
           }
-          add_run_of(stage, rows, keys.size(), tile);
+          LOW_TRY_VOID(add_run_of(stage, rows, keys.size(), tile));
           continue;
         }
-        add_mask();
-        if (causal) places.push_back(pull(causal_value, {work.rows.begin, 0, rows, extents.n}, tile));
+        LOW_TRY_VOID(add_mask());
+        LOW_TRY_VOID(add_diagonals({work.rows.begin, 0, rows, extents.n}));
         places.push_back(scores);
-        add_run_of({.kind = AttentionStage::Kind::scores}, rows, extents.n, tile);
+        LOW_TRY_VOID(add_run_of({.kind = AttentionStage::Kind::scores}, rows, extents.n, tile));
         places = {scores, scores};
-        add_run_of({.kind = AttentionStage::Kind::softmax}, rows, extents.n, tile);
+        LOW_TRY_VOID(add_run_of({.kind = AttentionStage::Kind::softmax}, rows, extents.n, tile));
         places = {scores, head_v};
         add_results();
-        add_run_of({.kind = AttentionStage::Kind::sums}, rows, extents.n, tile);
+        LOW_TRY_VOID(add_run_of({.kind = AttentionStage::Kind::sums}, rows, extents.n, tile));
       }
     }
     end_superstep();

@@ -11,13 +11,31 @@
 namespace low {
 namespace {
 
-// Of one expansion: runs, and slices of Repeats. It would take minutes and gigabytes.
-constexpr int max_work = 1 << 24;
-
 bool is_reshape_view(const Graph& graph, const RegionPlan& plan, ValueId value) {
   const OpId producer = graph.value(value).producer;
   const auto* movement = std::get_if<MovementPlan>(&plan.ops[producer.index]);
   return movement != nullptr && !movement->copy;
+}
+
+// Whether the operation computes its result in parts; others are views, or come from elsewhere.
+bool computes_parts(const OpPlan& plan) {
+  if (const auto* movement = std::get_if<MovementPlan>(&plan)) return movement->copy;
+  return std::holds_alternative<MatmulPlan>(plan) || std::holds_alternative<SplitPlan>(plan) ||
+         std::holds_alternative<AttentionPlan>(plan);
+}
+
+// How many parts producer_parts() makes, at most.
+double part_count(const Graph& graph, const RegionPlan& plan, ValueId value) {
+  if (graph.type(value).shape.elements() == 0) return 0;
+  const OpId producer = graph.value(value).producer;
+  const OpPlan& decision = plan.ops[producer.index];
+  if (const auto* matmul = std::get_if<MatmulPlan>(&decision))
+    return static_cast<double>(matmul_shape(graph, graph.op(producer)).batch) * matmul->grid_m * matmul->grid_n *
+           matmul->grid_k;
+  if (const auto* attention = std::get_if<AttentionPlan>(&decision))
+    return static_cast<double>(attention_extents(graph, graph.op(producer)).batch) * attention->grid_m *
+           attention->grid_heads;
+  return 0;  // no more than there are tiles
 }
 
 // The parts in which the operation that produces `value` writes it, if it computes it.
@@ -36,24 +54,27 @@ std::optional<std::vector<Part>> producer_parts(const Graph& graph, const Region
 
 }  // namespace
 
-TileExpander::TileExpander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches)
+TileExpander::TileExpander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+                           const ExpansionLimits& limits)
     : graph_(graph),
       plan_(plan),
       machine_(machine),
       caches_(caches),
+      budget_(machine, limits),
       builder_(machine.name, machine.tiles, caches.interners),
       geometries_(*caches.interners) {}
 
 ValueId TileExpander::writer_of(const Graph& graph, const RegionPlan& plan, ValueId value) const {
   while (is_reshape_view(graph, plan, value)) value = graph.operands(graph.op(graph.value(value).producer))[0];
-  return producer_parts(graph, plan, value) ? value : ValueId();
+  return computes_parts(plan.ops[graph.value(value).producer.index]) ? value : ValueId();
 }
 
-std::vector<Part> TileExpander::output_parts(const Graph& graph, const RegionPlan& plan, size_t output) const {
+Result<std::vector<Part>> TileExpander::output_parts(const Graph& graph, const RegionPlan& plan, size_t output) {
   const ValueId value = graph.operands(graph.op(graph.outputs()[output]))[0];
   const ValueId writer = writer_of(graph, plan, value);
-  return writer.valid() ? *producer_parts(graph, plan, writer)
-                        : split_parts(graph.type(value).shape, plan.outputs[output]);
+  if (!writer.valid()) return split_parts(graph.type(value).shape, plan.outputs[output]);
+  LOW_TRY_VOID(budget_.expect(part_count(graph, plan, writer)));
+  return *producer_parts(graph, plan, writer);
 }
 
 Result<TileGraph> TileExpander::run() && {
@@ -93,8 +114,9 @@ Result<TileGraph> TileExpander::run() && {
     const AllocationId allocation = outside(type, Role::output, i);
     builder_.output(op.name, type, allocation);
     const Shard destination = whole(type, allocation);
-    begin_superstep();
-    pull_into(region.values[value], destination.rect, TileId(), destination.place);
+    budget_.begin(op);
+    LOW_TRY_VOID(begin_superstep());
+    LOW_TRY_VOID(pull_into(region.values[value], destination.rect, TileId(), destination.place));
     end_superstep();
   }
   builder_.end_region();
@@ -122,9 +144,10 @@ Result<void> TileExpander::expand_region(RegionState& region) {
   for (size_t i = 0; i < graph.outputs().size(); ++i) {
     if (!region.destinations[i] || region.written[i]) continue;
     const ValueId value = graph.operands(graph.op(graph.outputs()[i]))[0];
-    begin_superstep();
+    budget_.begin(graph.op(graph.outputs()[i]));
+    LOW_TRY_VOID(begin_superstep());
     for (const Shard& shard : *region.destinations[i])
-      pull_into(region.values[value], shard.rect, shard.tile, shard.place);
+      LOW_TRY_VOID(pull_into(region.values[value], shard.rect, shard.tile, shard.place));
     end_superstep();
   }
   return {};
@@ -140,8 +163,9 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
     region.values[graph.result(op)] = region.inputs[index];
     return {};
   }
+  budget_.begin(op);
   if (std::holds_alternative<Repeat>(op.attributes)) {
-    LOW_TRY_VOID(count_work(region, op, plan));
+    LOW_TRY_VOID(expect_work(region, op, plan));
     return expand_repeat(region, id, std::get<RepeatPlan>(plan));
   }
 
@@ -156,7 +180,7 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
                                                      .steps = {}});
   kept_.push_back(value);
   region.values[result] = value;
-  LOW_TRY_VOID(count_work(region, op, plan));
+  LOW_TRY_VOID(expect_work(region, op, plan));
   if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
     value->constant = constant->tensor;
     return {};
@@ -166,45 +190,49 @@ Result<void> TileExpander::expand_op(RegionState& region, OpId id) {
     region.values[result] = region.values[graph.operands(op)[0]];
     return {};
   }
+  LOW_TRY_VOID(budget_.expect(part_count(graph, region.plan, result)));
   const std::optional<std::vector<Part>> parts = producer_parts(graph, region.plan, result);
   if (!parts)
     return fail(ErrorKind::internal, fmt::format("expand: operation \"{}\" ({}) should have been fused by a graph pass",
                                                  op.name, kind_name(op.attributes)));
-  value->shards = region.wanted[result] != nullptr ? *region.wanted[result] : new_places(type.dtype, *parts, 1);
-  if (std::holds_alternative<Matmul>(op.attributes)) return expand_matmul(region, op, std::get<MatmulPlan>(plan));
-  if (std::holds_alternative<Pointwise>(op.attributes)) {
-    expand_pointwise(region, op);
-    return {};
+  if (region.wanted[result] != nullptr) {
+    value->shards = *region.wanted[result];
+  } else {
+    LOW_TRY(value->shards, new_places(type.dtype, *parts, 1));
   }
+  if (std::holds_alternative<Matmul>(op.attributes)) return expand_matmul(region, op, std::get<MatmulPlan>(plan));
+  if (std::holds_alternative<Pointwise>(op.attributes)) return expand_pointwise(region, op);
   if (std::holds_alternative<Attention>(op.attributes))
     return expand_attention(region, op, std::get<AttentionPlan>(plan));
-  if (needs_whole_rows(op)) {
-    expand_rows(region, op);
-    return {};
-  }
-  if (std::holds_alternative<Gather>(op.attributes)) {
-    expand_gather(region, op);
-    return {};
-  }
+  if (needs_whole_rows(op)) return expand_rows(region, op);
+  if (std::holds_alternative<Gather>(op.attributes)) return expand_gather(region, op);
   return expand_movement(region, op, std::get<MovementPlan>(plan));
 }
 
-Result<void> TileExpander::count_work(const RegionState& region, const Op& op, const OpPlan& plan) {
+Result<void> TileExpander::expect_work(const RegionState& region, const Op& op, const OpPlan& plan) {
   const auto pieces = [](int64_t extent, uint32_t grid, int64_t piece) {
     const int64_t part = part_range(extent, grid, 0).size();
     return std::max(static_cast<double>(part) / static_cast<double>(piece), 1.0);
   };
-  double added = 1;
+  if (op.results.count == 1 && region.graph.type(region.graph.result(op)).shape.elements() == 0) return {};
+  double added = 0;
   if (const auto* matmul = std::get_if<MatmulPlan>(&plan)) {
     const MatmulShape shape = matmul_shape(region.graph, op);
-    added = static_cast<double>(shape.batch) * matmul->grid_m * matmul->grid_n * matmul->grid_k *
+    constexpr double operands = 3;  // of a run, at least
+    added = operands * static_cast<double>(shape.batch) * matmul->grid_m * matmul->grid_n * matmul->grid_k *
             pieces(shape.k, matmul->grid_k, matmul->block_k);
   } else if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
     const AttentionExtents extents = attention_extents(region.graph, op);
-    added = static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) * attention->grid_m *
+    constexpr double operands = 4;
+    added = operands * static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) * attention->grid_m *
             pieces(extents.n, 1, attention->block_n);
-  } else if (const auto* split = std::get_if<SplitPlan>(&plan)) {
-    added = split->parts;
+  } else if (std::holds_alternative<Pointwise>(op.attributes)) {
+    // Operands whose rows repeat in a pattern are put together row by row.
+    const int64_t rows = matrix_shape(region.graph.type(region.graph.result(op)).shape).rows;
+    for (const ValueId operand : region.graph.operands(op)) {
+      const int64_t own = matrix_shape(region.graph.type(operand).shape).rows;
+      if (own != rows && own != 1) added += 2.0 * static_cast<double>(rows);
+    }
   } else if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
     // Iterated and collected values, by iteration and part; constants are not cut.
     const Graph& body = *repeat->body;
@@ -220,15 +248,10 @@ Result<void> TileExpander::count_work(const RegionState& region, const Op& op, c
     for (size_t i = repeat->carried; i < body.outputs().size(); ++i)
       added += slices(body.operands(body.op(body.outputs()[i]))[0]);
   }
-  work_ += added;
-  if (work_ <= max_work) return {};
-  return fail(ErrorKind::unsupported,
-              fmt::format("expand: with {} \"{}\", the model needs {:.0f} kernel runs and slices on {}, at most {} are "
-                          "supported",
-                          kind_name(op.attributes), op.name, work_, machine_.name, max_work));
+  return budget_.expect(added);
 }
 
-void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
+Result<void> TileExpander::expand_pointwise(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const ValueId result = graph.result(op);
   const Shape& shape = graph.type(result).shape;
@@ -252,20 +275,24 @@ void TileExpander::expand_pointwise(RegionState& region, const Op& op) {
     form.contract = builder_.contract(contract);
     return form;
   };
-  begin_superstep();
+  LOW_TRY_VOID(begin_superstep());
   for (const Shard& shard : region.values[result]->shards) {
     places.clear();
-    for (const ValueId operand : operands)
-      places.push_back(
-          pull_broadcast(region.values[operand], graph.type(operand).shape, shape, shard.rect, shard.tile));
+    for (const ValueId operand : operands) {
+      LOW_TRY(Placed place,
+              pull_broadcast(region.values[operand], graph.type(operand).shape, shape, shard.rect, shard.tile));
+      places.push_back(std::move(place));
+    }
     places.push_back(shard.place);
-    run(forms, {shard.rect.rows, shard.rect.columns}, places, shard.tile, [&] { return make_form(shard.rect); });
+    LOW_TRY_VOID(
+        run(forms, {shard.rect.rows, shard.rect.columns}, places, shard.tile, [&] { return make_form(shard.rect); }));
   }
   end_superstep();
+  return {};
 }
 
 // reduce, rowwise and cumulative along the last axis: whole rows of the first operand for the rows of each shard.
-void TileExpander::expand_rows(RegionState& region, const Op& op) {
+Result<void> TileExpander::expand_rows(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
   const ValueId result = graph.result(op);
@@ -292,16 +319,21 @@ void TileExpander::expand_rows(RegionState& region, const Op& op) {
     form.contract = builder_.contract(contract);
     return form;
   };
-  begin_superstep();
+  LOW_TRY_VOID(begin_superstep());
   for (const Shard& shard : region.values[result]->shards) {
     places.clear();
-    places.push_back(pull(x, {shard.rect.row, 0, shard.rect.rows, x->columns}, shard.tile));
-    for (const ValueId extra : operands.subspan(1))
-      places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
+    LOW_TRY(Placed rows, pull(x, {shard.rect.row, 0, shard.rect.rows, x->columns}, shard.tile));
+    places.push_back(std::move(rows));
+    for (const ValueId extra : operands.subspan(1)) {
+      LOW_TRY(Placed place,
+              pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
+      places.push_back(std::move(place));
+    }
     places.push_back(shard.place);
-    run(forms, {shard.rect.rows}, places, shard.tile, [&] { return make_form(shard.rect); });
+    LOW_TRY_VOID(run(forms, {shard.rect.rows}, places, shard.tile, [&] { return make_form(shard.rect); }));
   }
   end_superstep();
+  return {};
 }
 
 }  // namespace low

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compiler/low/expand/copy_plan.h"
+#include "compiler/low/expand/expansion_budget.h"
 #include "compiler/low/expand/tile_value.h"
 #include "compiler/low/low.h"
 
@@ -19,7 +20,8 @@ namespace low {
 
 class TileExpander {
  public:
-  TileExpander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches);
+  TileExpander(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
+               const ExpansionLimits& limits);
   Result<TileGraph> run() &&;
 
  private:
@@ -40,31 +42,31 @@ class TileExpander {
   Result<void> expand_region(RegionState& region);
   void choose_destinations(RegionState& region);
   Result<void> expand_op(RegionState& region, OpId id);
-  // Adds what the operation will take to `work_`, and fails where that is more than any real model needs.
-  Result<void> count_work(const RegionState& region, const Op& op, const OpPlan& plan);
+  // Fails where the operation's runs and slices alone are more than the budget has; what they are made of is taken from it as it is made.
+  Result<void> expect_work(const RegionState& region, const Op& op, const OpPlan& plan);
   Result<void> expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
-  void expand_pointwise(RegionState& region, const Op& op);
-  void expand_rows(RegionState& region, const Op& op);
+  Result<void> expand_pointwise(RegionState& region, const Op& op);
+  Result<void> expand_rows(RegionState& region, const Op& op);
   Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
-  void expand_gather(RegionState& region, const Op& op);
+  Result<void> expand_gather(RegionState& region, const Op& op);
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   Result<void> expand_repeat(RegionState& region, OpId id, const RepeatPlan& plan);
 
   // The parts in which the body's output is written, and the value whose producer does it (none: it is copied).
-  std::vector<Part> output_parts(const Graph& graph, const RegionPlan& plan, size_t output) const;
+  Result<std::vector<Part>> output_parts(const Graph& graph, const RegionPlan& plan, size_t output);
   ValueId writer_of(const Graph& graph, const RegionPlan& plan, ValueId value) const;
 
   // --- supersteps ---
-  void begin_superstep();
+  Result<void> begin_superstep();
   void end_superstep();
 
   // The rectangle as `tile` can read it in the current superstep, over [rect.rows, rect.columns].
-  Placed pull(const TileValueRef& value, const Rect& rect, TileId tile);
+  Result<Placed> pull(const TileValueRef& value, const Rect& rect, TileId tile);
   // Copies it to `destination`, whose layout is over [rect.rows, rect.columns].
-  void pull_into(const TileValueRef& value, const Rect& rect, TileId tile, const Placed& destination);
+  Result<void> pull_into(const TileValueRef& value, const Rect& rect, TileId tile, const Placed& destination);
   // The operand of a result's rectangle under broadcasting; strides over the rectangle's rows and columns.
-  Placed pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect,
-                        TileId tile);
+  Result<Placed> pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result, const Rect& rect,
+                                TileId tile);
   // Fills `destination`, over [rect.rows, rect.columns], from the shards that `source_shards_` lists.
   void assemble(TileValue& value, const Rect& rect, TileId tile, const Placed& destination);
   void emit(std::span<const CopyPiece> pieces, TileValue& value, TileId tile, const Placed& destination);
@@ -84,24 +86,26 @@ class TileExpander {
   using RunForms = boost::unordered_flat_map<FormKey, RunForm, FormHash>;
   // Adds a run over these places; `make` returns its form if there is none for it yet.
   template <typename Make>
-  void run(RunForms& forms, std::initializer_list<int64_t> numbers, std::span<const Placed> places, TileId tile,
-           Make&& make) {
+  Result<void> run(RunForms& forms, std::initializer_list<int64_t> numbers, std::span<const Placed> places, TileId tile,
+                   Make&& make) {
+    LOW_TRY_VOID(budget_.take(static_cast<double>(places.size())));
     FormKey key(numbers);
     for (const Placed& place : places)
       for (const int64_t stride : place.layout.strides) key.push_back(stride);
     auto found = forms.find(key);
     if (found == forms.end()) found = forms.emplace(std::move(key), make()).first;
     add_run(found->second, places, tile);
+    return {};
   }
   void add_run(const RunForm& form, std::span<const Placed> places, TileId tile);
   GeometryId geometry(const Shape& extents, const Strides& strides);
 
   // --- allocations ---
   Placed new_local(DType dtype, int64_t rows, int64_t columns, TileId tile);
-  Places new_places(DType dtype, const std::vector<Part>& parts, int64_t copies);
+  Result<Places> new_places(DType dtype, const std::vector<Part>& parts, int64_t copies);
   TypeId local_type(DType dtype, int64_t rows, int64_t columns);
   Placed constant_rect(const TileValue& value, const Rect& rect, TileId tile);
-  void shard_constant(TileValue& value, const std::vector<Part>& parts);
+  Result<void> shard_constant(TileValue& value, const std::vector<Part>& parts);
   View view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides);
 
   struct PullKey {
@@ -145,8 +149,7 @@ class TileExpander {
   const Plan& plan_;
   const Machine& machine_;
   ExpansionCaches& caches_;
-  double work_ =
-      0;  // runs, and slices of Repeats; a double, since a model's or a plan file's numbers multiply to any size
+  ExpansionBudget budget_;
   TileGraphBuilder builder_;
   MatrixGeometries geometries_;
   // Of the current superstep.

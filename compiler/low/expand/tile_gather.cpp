@@ -34,7 +34,7 @@ Rect rect_of(const Wanted& wanted) {
 
 }  // namespace
 
-void TileExpander::expand_gather(RegionState& region, const Op& op) {
+Result<void> TileExpander::expand_gather(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
   const ValueId result = graph.result(op);
@@ -48,17 +48,17 @@ void TileExpander::expand_gather(RegionState& region, const Op& op) {
   const KernelContract contract = gather_contract(graph, op);
   const SplitShape axes = split_axes(shapes.result, rank - 1);
 
-  begin_superstep();
+  LOW_TRY_VOID(begin_superstep());
   for (const Shard& shard : region.values[result]->shards) {
     const Rect& rect = shard.rect;
     const GatherWanted wanted =
         gather_wanted(shapes, rect.row, rect.row + rect.rows, rect.column, rect.column + rect.columns);
     const Rect data_rect = rect_of(wanted.data), indices_rect = rect_of(wanted.indices);
-    const std::array<Local, 3> locals{
-        local_of(pull(region.values[operands[0]], data_rect, shard.tile), data_rect, rows.data, columns.data),
-        local_of(pull(region.values[operands[1]], indices_rect, shard.tile), indices_rect, rows.indices,
-                 columns.indices),
-        local_of(shard.place, rect, own.rows, own.columns)};
+    LOW_TRY(const Placed pulled_data, pull(region.values[operands[0]], data_rect, shard.tile));
+    LOW_TRY(const Placed pulled_indices, pull(region.values[operands[1]], indices_rect, shard.tile));
+    const std::array<Local, 3> locals{local_of(pulled_data, data_rect, rows.data, columns.data),
+                                      local_of(pulled_indices, indices_rect, rows.indices, columns.indices),
+                                      local_of(shard.place, rect, own.rows, own.columns)};
     Shape indexed;
     Strides indexed_strides;
     for (const int axis : rows.indexed) {
@@ -81,6 +81,7 @@ void TileExpander::expand_gather(RegionState& region, const Op& op) {
       if (run.too_many_axes) {  // one after another along the first of them
         int axis = 0;
         while (box.extents[axis] == 1) ++axis;
+        LOW_TRY_VOID(budget_.take(static_cast<double>(box.extents[axis])));
         for (int64_t i = box.extents[axis]; i-- > 0;) {
           IndexBox one = box;
           one.first[axis] += i;
@@ -89,6 +90,7 @@ void TileExpander::expand_gather(RegionState& region, const Op& op) {
         }
         continue;
       }
+      LOW_TRY_VOID(budget_.take(static_cast<double>(locals.size())));
       std::vector<View> views;
       for (size_t i = 0; i < locals.size(); ++i) {
         int64_t offset = locals[i].origin;
@@ -99,6 +101,7 @@ void TileExpander::expand_gather(RegionState& region, const Op& op) {
     }
   }
   end_superstep();
+  return {};
 }
 
 }  // namespace low

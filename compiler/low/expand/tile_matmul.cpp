@@ -80,6 +80,9 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   // A large constant b: tile (i, j) keeps the i-th slice of the rows of its own rectangle.
   if (b_value->constant && b_value->shards.empty()) {
     std::vector<Part> kept;
+    double batches_of_b = 1;
+    for (int axis = 0; axis + 2 < b_shape.rank(); ++axis) batches_of_b *= static_cast<double>(b_shape[axis]);
+    LOW_TRY_VOID(budget_.expect(batches_of_b * plan.grid_m * plan.grid_n * plan.grid_k));
     for (uint32_t gn = 0; gn < plan.grid_n; ++gn) {
       const Range columns = part_range(shape[shape.rank() - 1], plan.grid_n, gn);
       if (columns.size() == 0) continue;
@@ -99,7 +102,7 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
     bool large = false;
     for (const Part& part : kept)
       large = large || part.rect.rows * part.rect.columns * plan.grid_m > max_replicated_elements;
-    if (large) shard_constant(*b_value, kept);
+    if (large) LOW_TRY_VOID(shard_constant(*b_value, kept));
   }
 
   int64_t panels = 1;
@@ -110,6 +113,7 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
   const bool split = plan.grid_k > 1;
   // Sums that outlive a superstep.
   std::vector<Placed> sums(work.size());
+  LOW_TRY_VOID(budget_.take(static_cast<double>(work.size()) * (split || panels > 1 ? 2 : 1)));
   if (split || panels > 1)
     for (size_t i = 0; i < work.size(); ++i)
       sums[i] = new_local(accumulate, work[i].rect.rows, work[i].rect.columns, work[i].tile);
@@ -144,7 +148,7 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
     return form;
   };
   for (int64_t panel = 0; panel < panels; ++panel) {
-    begin_superstep();
+    LOW_TRY_VOID(begin_superstep());
     for (size_t i = 0; i < work.size(); ++i) {
       const Work& part = work[i];
       const Range rows{part.rect.row % m, part.rect.row % m + part.rect.rows};
@@ -156,16 +160,22 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
       const bool final = last && !split;
       const bool adds = panel > 0;
       places.clear();
-      places.push_back(pull(a_value, a.rect(a.batch(shape, part.batch), rows, depth), part.tile));
-      places.push_back(pull(b_value, b.rect(b.batch(shape, part.batch), depth, columns), part.tile));
-      if (final)
-        for (const ValueId extra : operands.subspan(2))
-          places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile));
+      LOW_TRY(Placed of_a, pull(a_value, a.rect(a.batch(shape, part.batch), rows, depth), part.tile));
+      places.push_back(std::move(of_a));
+      LOW_TRY(Placed of_b, pull(b_value, b.rect(b.batch(shape, part.batch), depth, columns), part.tile));
+      places.push_back(std::move(of_b));
+      if (final) {
+        for (const ValueId extra : operands.subspan(2)) {
+          LOW_TRY(Placed place,
+                  pull_broadcast(region.values[extra], graph.type(extra).shape, shape, part.rect, part.tile));
+          places.push_back(std::move(place));
+        }
+      }
       if (adds) places.push_back(sums[i]);
       places.push_back(final ? output->shards[i].place : sums[i]);
       const std::array<int64_t, 3> extents{part.rect.rows, part.rect.columns, depth.size()};
-      run(forms, {extents[0], extents[1], extents[2], final ? 1 : 0, adds ? 1 : 0}, places, part.tile,
-          [&] { return make_form(extents, final, adds); });
+      LOW_TRY_VOID(run(forms, {extents[0], extents[1], extents[2], final ? 1 : 0, adds ? 1 : 0}, places, part.tile,
+                       [&] { return make_form(extents, final, adds); }));
     }
     end_superstep();
   }
@@ -202,15 +212,24 @@ Result<void> TileExpander::expand_matmul(RegionState& region, const Op& op, cons
     form.contract = builder_.contract(contract);
     return form;
   };
-  begin_superstep();
+  LOW_TRY_VOID(begin_superstep());
   for (const Shard& shard : output->shards) {
     places.clear();
-    places.push_back(pull(partial[0], shard.rect, shard.tile));
-    for (const ValueId extra : operands.subspan(2))
-      places.push_back(pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
-    for (uint32_t p = 1; p < plan.grid_k; ++p) places.push_back(pull(partial[p], shard.rect, shard.tile));
+    const auto add_partial = [&](uint32_t p) -> Result<void> {
+      LOW_TRY(Placed place, pull(partial[p], shard.rect, shard.tile));
+      places.push_back(std::move(place));
+      return {};
+    };
+    LOW_TRY_VOID(add_partial(0));
+    for (const ValueId extra : operands.subspan(2)) {
+      LOW_TRY(Placed place,
+              pull_broadcast(region.values[extra], graph.type(extra).shape, shape, shard.rect, shard.tile));
+      places.push_back(std::move(place));
+    }
+    for (uint32_t p = 1; p < plan.grid_k; ++p) LOW_TRY_VOID(add_partial(p));
     places.push_back(shard.place);
-    run(sum_forms, {shard.rect.rows, shard.rect.columns}, places, shard.tile, [&] { return make_sum(shard.rect); });
+    LOW_TRY_VOID(run(sum_forms, {shard.rect.rows, shard.rect.columns}, places, shard.tile,
+                     [&] { return make_sum(shard.rect); }));
   }
   end_superstep();
   return {};

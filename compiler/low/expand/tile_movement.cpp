@@ -124,6 +124,27 @@ std::vector<IndexBox> boxes_of(const Source& source, const Rect& rect) {
   return boxes;
 }
 
+// A rectangle of the result's matrix around all that the operand fills.
+Rect reach_of(const Source& source, const MatrixShape& to) {
+  Rect rect{0, 0, to.rows, to.columns};
+  if (source.space.rank() == 0 || source.space[source.axis] == 0) return rect;
+  const int64_t extent = source.space[source.axis];
+  if (source.axis == 0 && source.row_axes > 0) {
+    rect.row = source.range.begin * (to.rows / extent);
+    rect.rows = source.range.size() * (to.rows / extent);
+  } else if (source.axis == source.row_axes) {
+    rect.column = source.range.begin * (to.columns / extent);
+    rect.columns = source.range.size() * (to.columns / extent);
+  }
+  return rect;
+}
+
+// At least so many pieces: one for each row, and one for each time that the operand's rows go through.
+double ragged_piece_count(const MatrixShape& from, const Rect& rect) {
+  const auto elements = static_cast<double>(rect.rows) * static_cast<double>(rect.columns);
+  return std::max(static_cast<double>(rect.rows), elements / static_cast<double>(from.columns));
+}
+
 // Neither row length divides the other: the rectangle row by row, each row in the runs of the operand's rows.
 std::vector<Piece> ragged_pieces(const MatrixShape& from, const MatrixShape& to, const Rect& rect) {
   std::vector<Piece> pieces;
@@ -163,6 +184,7 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
         source.rows.strides = {0, 0};  // each piece has its own place
         source.columns.strides = {0, 1};
         source.range = {0, to.rows};
+        LOW_TRY_VOID(budget_.expect(2 * ragged_piece_count(matrix, {0, 0, to.rows, to.columns})));
       } else {
         source = reshape_source(matrix, to);
       }
@@ -184,19 +206,26 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
     }
     source.value = region.values[operand];
     if (source.value->constant && source.value->shards.empty())
-      shard_constant(*source.value, split_parts(from, tile_constant_split(machine_, from)));
+      LOW_TRY_VOID(shard_constant(*source.value, split_parts(from, tile_constant_split(machine_, from))));
     sources.push_back(std::move(source));
   }
 
-  begin_superstep();
+  LOW_TRY_VOID(begin_superstep());
   for (const Source& source : sources) {
     const std::vector<int> by_step = axes_by_step(source);
-    for (const Shard& shard : region.values[result]->shards) {
+    TileValue& moved_to = *region.values[result];
+    std::vector<uint32_t> reached;
+    moved_to.index.find(moved_to.shards, reach_of(source, to), [&](uint32_t shard) { reached.push_back(shard); });
+    std::ranges::sort(reached);  // in the order of tiles
+    for (const uint32_t reached_shard : reached) {
+      const Shard& shard = moved_to.shards[reached_shard];
+      LOW_TRY_VOID(budget_.take(1));
       const Strides strides = result_strides(source, shard.place.layout.strides);
       const int64_t origin = shard.place.layout.offset - shard.rect.row * shard.place.layout.strides[0] -
                              shard.rect.column * shard.place.layout.strides[1];
       std::vector<Piece> pieces;
       if (ragged) {
+        LOW_TRY_VOID(budget_.expect(2 * ragged_piece_count({source.value->rows, source.value->columns}, shard.rect)));
         pieces = ragged_pieces({source.value->rows, source.value->columns}, to, shard.rect);
       } else {
         for (const IndexBox& box : boxes_of(source, shard.rect)) pieces.push_back(piece_of(source, box));
@@ -205,6 +234,7 @@ Result<void> TileExpander::expand_movement(RegionState& region, const Op& op, co
       while (!pieces.empty()) {
         const Piece piece = pieces.back();
         pieces.pop_back();
+        LOW_TRY_VOID(budget_.take(2));
         const Shard* from = nullptr;
         source.value->index.find(source.value->shards, {piece.row, piece.column, 1, 1},
                                  [&](uint32_t found) { from = &source.value->shards[found]; });

@@ -39,14 +39,16 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
   };
 
   // Carried: two halves where the body writes the next value.
-  if (repeat.carried > 0) begin_superstep();
+  if (repeat.carried > 0) LOW_TRY_VOID(begin_superstep());
   for (uint32_t c = 0; c < repeat.carried; ++c) {
     const Type& type = graph.type(operands[c]);
-    const Places halves = new_places(type.dtype, output_parts(body_graph, body.plan, c), 2);
+    LOW_TRY(const std::vector<Part> parts, output_parts(body_graph, body.plan, c));
+    LOW_TRY(const Places halves, new_places(type.dtype, parts, 2));
+    LOW_TRY_VOID(budget_.take(3.0 * static_cast<double>(halves.size())));  // the values that share them
     const TileValueRef current = new_value(type), last = new_value(type);
     Places next;
     for (const Shard& half : halves) {
-      pull_into(region.values[operands[c]], half.rect, half.tile, half.place);
+      LOW_TRY_VOID(pull_into(region.values[operands[c]], half.rect, half.tile, half.place));
       const int64_t elements = half.rect.rows * half.rect.columns;
       current->shards.push_back(with_term(half, 2, elements, 0));
       next.push_back(with_term(half, 2, -elements, elements));
@@ -75,9 +77,10 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
     }
     // A computed value: each tile takes its share of every iteration's rows beforehand.
     const auto parts = static_cast<uint32_t>(std::clamp<int64_t>(slice->rows, 1, machine_.tiles));
-    const Places shares =
-        new_places(type.dtype, split_parts({slice->rows, slice->columns}, {.axis = 0, .parts = parts}), repeat.count);
-    begin_superstep();
+    LOW_TRY(
+        const Places shares,
+        new_places(type.dtype, split_parts({slice->rows, slice->columns}, {.axis = 0, .parts = parts}), repeat.count));
+    LOW_TRY_VOID(begin_superstep());
     for (const Shard& share : shares) {
       const int64_t elements = share.rect.rows * share.rect.columns;
       for (int64_t iteration = 0; iteration < repeat.count; ++iteration) {
@@ -90,7 +93,7 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
         }
         Placed place = share.place;
         place.layout.offset += iteration * elements;
-        pull_into(all, rect, share.tile, place);
+        LOW_TRY_VOID(pull_into(all, rect, share.tile, place));
       }
       slice->shards.push_back(with_term(share, repeat.count, elements, 0));
     }
@@ -103,7 +106,9 @@ Result<void> TileExpander::expand_repeat(RegionState& region, OpId id, const Rep
     const ValueId value = graph.result(op, repeat.carried + i);
     const ValueId one = body_graph.operands(body_graph.op(body_graph.outputs()[repeat.carried + i]))[0];
     const Type& type = body_graph.type(one);
-    const Places slots = new_places(type.dtype, output_parts(body_graph, body.plan, repeat.carried + i), repeat.count);
+    LOW_TRY(const std::vector<Part> parts, output_parts(body_graph, body.plan, repeat.carried + i));
+    LOW_TRY(const Places slots, new_places(type.dtype, parts, repeat.count));
+    LOW_TRY_VOID(budget_.take(static_cast<double>(slots.size()) * static_cast<double>(repeat.count + 1)));
     const TileValueRef all = new_value(graph.type(value));
     const int64_t rows = matrix_shape(type.shape).rows;
     Places next;

@@ -36,12 +36,14 @@ size_t TileExpander::KeyHash::operator()(const LocalType& key) const {
       .result();
 }
 
-void TileExpander::begin_superstep() {
+Result<void> TileExpander::begin_superstep() {
+  LOW_TRY_VOID(budget_.take_superstep());
   builder_.begin_superstep();
   pulled_.clear();
   exchange_of_.clear();
   exchange_sources_.clear();
   recipients_.clear();
+  return {};
 }
 
 void TileExpander::end_superstep() {
@@ -104,7 +106,8 @@ Placed TileExpander::new_local(DType dtype, int64_t rows, int64_t columns, TileI
 }
 
 // One allocation for each part, of `copies` matrices one after another; the places are those of the first.
-TileExpander::Places TileExpander::new_places(DType dtype, const std::vector<Part>& parts, int64_t copies) {
+Result<TileExpander::Places> TileExpander::new_places(DType dtype, const std::vector<Part>& parts, int64_t copies) {
+  LOW_TRY_VOID(budget_.take(2.0 * static_cast<double>(parts.size())));
   Places places;
   for (const Part& part : parts) {
     const Placed place = new_local(dtype, copies * part.rect.rows, part.rect.columns, part.tile);
@@ -143,9 +146,11 @@ Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, Til
   return result;
 }
 
-void TileExpander::shard_constant(TileValue& value, const std::vector<Part>& parts) {
+Result<void> TileExpander::shard_constant(TileValue& value, const std::vector<Part>& parts) {
+  LOW_TRY_VOID(budget_.take(2.0 * static_cast<double>(parts.size())));
   for (const Part& part : parts)
     value.shards.push_back({part.rect, part.tile, constant_rect(value, part.rect, part.tile)});
+  return {};
 }
 
 uint32_t TileExpander::exchange_of(const View& source) {
@@ -249,24 +254,30 @@ void TileExpander::assemble(TileValue& value, const Rect& rect, TileId tile, con
   }
 }
 
-void TileExpander::pull_into(const TileValueRef& value, const Rect& rect, TileId tile, const Placed& destination) {
-  if (is_empty(rect)) return;
+Result<void> TileExpander::pull_into(const TileValueRef& value, const Rect& rect, TileId tile,
+                                     const Placed& destination) {
+  if (is_empty(rect)) return {};
   if (value->constant && value->shards.empty()) {
+    LOW_TRY_VOID(budget_.take(3));
     // To host memory a constant goes by way of a tile.
     const TileId holder = tile.valid() ? tile : TileId(0);
     const Placed source = constant_rect(*value, rect, holder);
     transfer(view(source, source.layout.offset, {rect.rows, rect.columns}, source.layout.strides), holder,
              view(destination, destination.layout.offset, {rect.rows, rect.columns}, destination.layout.strides), tile);
-    return;
+    return {};
   }
   source_shards_.clear();
   value->index.find(value->shards, rect, [this](uint32_t shard) { source_shards_.push_back(shard); });
+  LOW_TRY_VOID(budget_.take(2.0 * static_cast<double>(source_shards_.size())));
   assemble(*value, rect, tile, destination);
+  return {};
 }
 
-Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId tile) {
-  if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= max_replicated_elements))
+Result<Placed> TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId tile) {
+  if (value->constant && (value->shards.empty() || rect.rows * rect.columns <= max_replicated_elements)) {
+    LOW_TRY_VOID(budget_.take(1));
     return constant_rect(*value, rect, tile);
+  }
   const auto [known, missing] = pulled_.try_emplace({value.get(), rect, tile});
   if (!missing) return known->second;
   source_shards_.clear();
@@ -282,29 +293,32 @@ Placed TileExpander::pull(const TileValueRef& value, const Rect& rect, TileId ti
       return result;
     }
   }
+  LOW_TRY_VOID(budget_.take(1 + 2.0 * static_cast<double>(source_shards_.size())));
   Placed result = new_local(value->dtype, rect.rows, rect.columns, tile);
   known->second = result;
   if (!is_empty(rect)) assemble(*value, rect, tile, result);
   return result;
 }
 
-Placed TileExpander::pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result,
-                                    const Rect& rect, TileId tile) {
+Result<Placed> TileExpander::pull_broadcast(const TileValueRef& value, const Shape& shape, const Shape& result,
+                                            const Rect& rect, TileId tile) {
   const MatrixShape full = matrix_shape(result);
   const bool all_columns = value->columns == full.columns;
   const int64_t column = all_columns ? rect.column : 0, columns = all_columns ? rect.columns : 1;
   // Rows: as the result's, the same for all, or a repeating pattern of axes.
   Placed place;
   if (value->rows == full.rows) {
-    place = pull(value, {rect.row, column, rect.rows, columns}, tile);
+    LOW_TRY(place, pull(value, {rect.row, column, rect.rows, columns}, tile));
   } else if (value->rows == 1) {
-    place = pull(value, {0, column, 1, columns}, tile);
+    LOW_TRY(place, pull(value, {0, column, 1, columns}, tile));
     place.layout.strides[0] = 0;
   } else {
     Shape leading, operand;
     for (int axis = 0; axis + 1 < result.rank(); ++axis) leading.append(result[axis]);
     for (int axis = 0; axis + 1 < shape.rank(); ++axis) operand.append(shape[axis]);
     const Strides strides = expanded(row_major(operand), operand, leading).strides;
+    LOW_TRY_VOID(budget_.expect(2.0 * static_cast<double>(rect.rows)));
+    LOW_TRY_VOID(budget_.take(1));
     place = new_local(value->dtype, rect.rows, columns, tile);
     for (int64_t i = 0; i < rect.rows; ++i) {
       int64_t row = 0, rest = rect.row + i;
@@ -314,7 +328,7 @@ Placed TileExpander::pull_broadcast(const TileValueRef& value, const Shape& shap
       }
       Placed line = place;
       line.layout.offset += i * place.layout.strides[0];
-      pull_into(value, {row, column, 1, columns}, tile, line);
+      LOW_TRY_VOID(pull_into(value, {row, column, 1, columns}, tile, line));
     }
   }
   if (!all_columns || columns == 1) place.layout.strides[1] = 0;

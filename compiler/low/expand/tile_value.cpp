@@ -83,6 +83,7 @@ std::vector<Part> matmul_parts(const Shape& result, const MatmulPlan& plan) {
   int64_t batches = 1;
   for (int axis = 0; axis < rank - 2; ++axis) batches *= result[axis];
   std::vector<Part> parts;
+  if (result.elements() == 0) return parts;  // however many batches of nothing
   for (uint32_t gb = 0; gb < plan.grid_batch; ++gb) {
     const Range batch_range = part_range(batches, plan.grid_batch, gb);
     for (uint32_t gm = 0; gm < plan.grid_m; ++gm) {
@@ -106,6 +107,7 @@ std::vector<Part> matmul_parts(const Shape& result, const MatmulPlan& plan) {
 
 std::vector<Part> attention_parts(const AttentionExtents& extents, const AttentionPlan& plan) {
   std::vector<Part> parts;
+  if (extents.m == 0 || extents.q_heads == 0 || extents.dv == 0) return parts;
   for (uint32_t gb = 0; gb < plan.grid_batch; ++gb) {
     const Range batches = part_range(extents.batch, plan.grid_batch, gb);
     for (uint32_t gm = 0; gm < plan.grid_m; ++gm) {
