@@ -51,33 +51,48 @@ void append_shared_accesses(const TileGraph& graph, const Command& command, std:
   });
 }
 
-bool conflict_between_tiles(const std::vector<TileAccess>& earlier, const std::vector<TileAccess>& later) {
-  struct Entry {
-    const TileAccess* access;
-    bool later;
-  };
-  if (earlier.empty() || later.empty()) return false;
-  std::vector<Entry> entries;
-  for (const TileAccess& access : earlier) entries.push_back({&access, false});
-  for (const TileAccess& access : later) entries.push_back({&access, true});
-  std::ranges::sort(entries, [](const Entry& a, const Entry& b) {
-    const Interval &x = a.access->interval, &y = b.access->interval;
-    if (x.allocation != y.allocation) return x.allocation < y.allocation;
-    return x.first < y.first;
+void TouchedIntervals::add(std::span<const TileAccess> accesses) {
+  Batch batch;
+  for (const TileAccess& access : accesses)
+    if (access.interval.first <= access.interval.last) batch.push_back({.access = access, .writes = {}, .all = {}});
+  if (batch.empty()) return;
+  // Batches grow like the digits of a number that is counted up: each interval is sorted again only a few times.
+  while (!batches_.empty() && batches_.back().size() <= 2 * batch.size()) {
+    batch.insert(batch.end(), batches_.back().begin(), batches_.back().end());
+    batches_.pop_back();
+  }
+  std::ranges::sort(batch, {}, [](const Touched& touched) {
+    return std::pair(touched.access.interval.allocation, touched.access.interval.first);
   });
-  // Sweep by first byte, keeping what may still overlap.
-  std::vector<Entry> open;
-  for (const Entry& entry : entries) {
-    const Interval& interval = entry.access->interval;
+  const Touched* before = nullptr;
+  for (Touched& touched : batch) {
+    const TileAccess& access = touched.access;
+    const bool begins = before == nullptr || before->access.interval.allocation != access.interval.allocation;
+    touched.writes = begins ? Furthest() : before->writes;
+    touched.all = begins ? Furthest() : before->all;
+    const Furthest::Entry entry{.end = access.interval.last, .tile = access.tile};
+    if (access.write) touched.writes.add(entry);
+    touched.all.add(entry);
+    before = &touched;
+  }
+  batches_.push_back(std::move(batch));
+}
+
+bool TouchedIntervals::conflicts_with(std::span<const TileAccess> later) const {
+  for (const TileAccess& access : later) {
+    const Interval& interval = access.interval;
     if (interval.last < interval.first) continue;
-    std::erase_if(open, [&](const Entry& other) {
-      return other.access->interval.allocation != interval.allocation || other.access->interval.last < interval.first;
-    });
-    for (const Entry& other : open)
-      if (other.later != entry.later && other.access->tile != entry.access->tile &&
-          (other.access->write || entry.access->write))
-        return true;
-    open.push_back(entry);
+    for (const Batch& batch : batches_) {
+      // All that begin no later than this ends, in the same allocation.
+      const auto behind = std::ranges::upper_bound(
+          batch, std::pair(interval.allocation, interval.last), {}, [](const Touched& touched) {
+            return std::pair(touched.access.interval.allocation, touched.access.interval.first);
+          });
+      if (behind == batch.begin()) continue;
+      const Touched& touched = *std::prev(behind);
+      if (touched.access.interval.allocation != interval.allocation) continue;
+      if ((access.write ? touched.all : touched.writes).of_another(access.tile).end >= interval.first) return true;
+    }
   }
   return false;
 }

@@ -1,8 +1,10 @@
 // Which elements commands touch, as intervals over all iterations: conservative facts for passes over TileGraphs.
 #pragma once
 
+#include <span>
 #include <vector>
 
+#include "compiler/low/furthest.h"
 #include "compiler/low/tile_graph.h"
 
 namespace low {
@@ -23,7 +25,21 @@ void append_accesses(const TileGraph& graph, const Command& command, std::vector
 // The same without what cannot be in conflict: a tile's own memory, which no other tile's command touches, and parameters, which none writes.
 void append_shared_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses);
 
-// Whether a tile touches in `later` what another tile touches in `earlier`, one of them writing.
-bool conflict_between_tiles(const std::vector<TileAccess>& earlier, const std::vector<TileAccess>& later);
+// What tiles have touched so far, for the question whether more can join it: whether a tile touches what another one has touched, one of them
+// writing. Both take n log^2 n together, however many steps they come in.
+class TouchedIntervals {
+ public:
+  void add(std::span<const TileAccess> accesses);
+  bool conflicts_with(std::span<const TileAccess> later) const;
+  void clear() { batches_.clear(); }
+
+ private:
+  struct Touched {
+    TileAccess access;
+    Furthest writes, all;  // of the allocation's intervals up to this one
+  };
+  using Batch = std::vector<Touched>;  // by allocation, then first byte
+  std::vector<Batch> batches_;         // each more than twice as long as the next
+};
 
 }  // namespace low

@@ -145,7 +145,7 @@ class Simplifier {
   // Joins supersteps: at most the first of a group has exchanges.
   std::vector<PlannedStep> plan(RegionId id) {
     std::vector<PlannedStep> steps;
-    std::vector<TileAccess> accesses_before;  // of the last step, if others may join it
+    TouchedIntervals touched;  // by the last step, if others may join it
     bool open = false;
     for (const Step& step : graph_.steps(graph_.regions()[id.index])) {
       if (step.kind == Step::Kind::repeat) {
@@ -163,16 +163,16 @@ class Simplifier {
         commands.push_back(command);
         append_shared_accesses(graph_, command, accesses);
       }
-      if (open && options_.join_supersteps && superstep.exchanges.count == 0 &&
-          !conflict_between_tiles(accesses_before, accesses)) {
+      if (open && options_.join_supersteps && superstep.exchanges.count == 0 && !touched.conflicts_with(accesses)) {
         std::vector<Command>& before = steps.back().commands;
         before.insert(before.end(), commands.begin(), commands.end());
-        accesses_before.insert(accesses_before.end(), accesses.begin(), accesses.end());
+        touched.add(accesses);
         changed_ = true;
         continue;
       }
       steps.push_back({.exchanges = superstep.exchanges, .commands = std::move(commands), .repeat = {}, .region = {}});
-      accesses_before = std::move(accesses);
+      touched.clear();
+      if (options_.join_supersteps) touched.add(accesses);
       open = true;
     }
     return steps;

@@ -428,5 +428,29 @@ TEST(SuperstepRule, FindsOneWrongBlockAmongMany) {
   }
 }
 
+// Columns that lie between one another: neither all pairs nor all elements may be looked at.
+TEST(SuperstepRule, TooManyInterleavedUsesAreRefused) {
+  for (const int64_t columns : {300, 24'000}) {
+    constexpr int64_t rows = 3000;
+    Maker make(64);
+    const AllocationId a = make.input("a", DType::f32, {1});
+    const AllocationId y = make.output("y", DType::f32, {rows, columns});
+    make.builder.begin_region();
+    make.builder.begin_superstep();
+    const DescriptorId column =
+        make.builder.descriptor({DType::f32, DType::f32, Overflow::propagate, {rows}, {0}, {columns}, 1});
+    for (int64_t i = 0; i < columns; ++i)
+      make.builder.copy(column, make.view(a, {rows}, {0}), make.view(y, {rows}, {columns}, i),
+                        TileId(static_cast<size_t>(i % 64)));
+    make.builder.end_superstep();
+    make.builder.end_region();
+    const Result<TileGraph> graph = make.finish();
+    EXPECT_EQ(graph.has_value(), columns == 300);
+    if (graph) continue;
+    EXPECT_EQ(graph.error().kind, ErrorKind::unsupported);
+    EXPECT_THAT(graph.error().message, HasSubstr("too many to tell apart"));
+  }
+}
+
 }  // namespace
 }  // namespace low

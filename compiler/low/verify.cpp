@@ -234,8 +234,8 @@ class Verifier {
       LOW_TRY_VOID(uses);
     }
     for (const Command& command : graph_.commands(step)) LOW_TRY_VOID(in_place(command));
-    if (const auto rule = verify_superstep_rule(graph_, step, roots_, counts_); !rule) {
-      return problem(fmt::format("superstep {}: {}", superstep_, rule.error().message));
+    if (const auto rule = verify_superstep_rule(graph_, step, roots_, counts_, budget_); !rule) {
+      return fail(rule.error().kind, fmt::format("tile graph: superstep {}: {}", superstep_, rule.error().message));
     }
     return {};
   }
@@ -456,6 +456,7 @@ class Verifier {
   std::vector<Reach> reaches_;    // by geometry: of an offset of 0, without terms
   std::vector<uint64_t> counts_;  // of the enclosing Repeats
   uint32_t superstep_ = 0;
+  RuleBudget budget_;
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
+#include "compiler/low/furthest.h"
+
 namespace low {
 namespace {
 
@@ -111,8 +113,8 @@ struct Use {
 // Races among the uses of one storage.
 class StorageRaces {
  public:
-  StorageRaces(const TileGraph& graph, std::span<const uint64_t> counts, std::vector<Use>& uses)
-      : graph_(graph), counts_(counts), uses_(uses) {}
+  StorageRaces(const TileGraph& graph, std::span<const uint64_t> counts, std::vector<Use>& uses, RuleBudget& budget)
+      : graph_(graph), counts_(counts), uses_(uses), budget_(budget) {}
 
   Result<void> check() {
     std::sort(uses_.begin(), uses_.end(),
@@ -126,20 +128,35 @@ class StorageRaces {
                             }),
                 uses_.end());
     const bool one_shift = std::ranges::all_of(uses_, [this](const Use& use) { return use.shift == uses_[0].shift; });
-    // Comparing all pairs, or sorting all contiguous runs of bytes: both are exact, and which is cheaper depends on the shapes.
-    double segments = 0;
-    for (const Use& use : uses_) segments += static_cast<double>(segment_count(use.box));
-    const auto n = static_cast<double>(uses_.size());
-    return one_shift && segments * 8 < n * n ? check_segments() : check_pairs();
+    // Comparing all pairs whose ends interleave, or sorting all contiguous runs of bytes: both are exact, and which is cheaper depends
+    // on the shapes.
+    double segments = 0, pairs = 0;
+    for (auto use = uses_.begin(); use != uses_.end(); ++use) {
+      segments += static_cast<double>(segment_count(use->box));
+      pairs += static_cast<double>(std::ranges::lower_bound(use + 1, uses_.end(), use->high, {}, &Use::low) - use - 1);
+    }
+    const bool by_segments = one_shift && segments * 4 < pairs && segments <= max_segments;
+    budget_.comparisons -= by_segments ? segments : pairs;
+    if (budget_.comparisons < 0) return too_many();
+    return by_segments ? check_segments() : check_pairs();
   }
 
  private:
+  static constexpr double max_segments = double{1 << 23};  // at once: 200 MB
+
   static int64_t segment_count(const ByteBox& box) {
     int64_t count = 1;
     for (const ByteBox::Axis& axis : box.used()) {
       if (axis.stride != 1) count *= axis.extent;
     }
     return count;
+  }
+
+  [[nodiscard]] std::unexpected<Error> too_many() const {
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("allocation {} is read and written in {} places of one superstep, which are too many to tell apart",
+                    uses_[0].use.view.allocation.index, uses_.size()));
   }
 
   [[nodiscard]] std::unexpected<Error> race(const Use& a, const Use& b) const {
@@ -151,12 +168,21 @@ class StorageRaces {
                     to_string(other.use), other.use.write ? "writes" : "reads", writer.use.view.allocation.index));
   }
 
+  // How many iterations of two uses that move in different ways may have to be looked at.
+  double joint_iterations(const ViewUse& a, const ViewUse& b) const {
+    double joint = 1;
+    for (const uint64_t period : joint_periods(graph_, a, b, counts_)) joint *= static_cast<double>(period);
+    return std::min(joint, static_cast<double>(max_joint_iterations));
+  }
+
   Result<void> check_pairs() const {
     for (size_t i = 0; i < uses_.size(); ++i) {
       const Use& a = uses_[i];
       for (size_t j = i + 1; j < uses_.size() && uses_[j].low < a.high; ++j) {
         const Use& b = uses_[j];
         if (a.use.tile == b.use.tile || !(a.use.write || b.use.write)) continue;
+        if (a.shift != b.shift) budget_.comparisons -= joint_iterations(a.use, b.use);
+        if (budget_.comparisons < 0) return too_many();
         const bool meet = a.shift == b.shift ? overlap(a.box, b.box)
                                              : overlap_in_iterations(graph_, a.use, a.box, b.use, b.box, counts_);
         if (meet) return race(a, b);
@@ -165,23 +191,6 @@ class StorageRaces {
     return {};
   }
 
-  // The furthest ends among the segments so far of two different tiles.
-  struct Furthest {
-    struct Entry {
-      int64_t end = INT64_MIN;
-      uint32_t use = 0;
-      TileId tile;
-    } first, second;
-    void add(const Entry& entry) {
-      if (entry.end > first.end) {
-        if (entry.tile != first.tile) second = first;
-        first = entry;
-      } else if (entry.tile != first.tile && entry.end > second.end) {
-        second = entry;
-      }
-    }
-    const Entry& of_another(TileId tile) const { return first.tile == tile ? second : first; }
-  };
   struct Segment {
     int64_t begin, end;
     uint32_t use;
@@ -224,7 +233,7 @@ class StorageRaces {
         if (const auto& entry = reads.of_another(use.use.tile); entry.end > segment.begin)
           return race(uses_[entry.use], use);
       }
-      (use.use.write ? writes : reads).add({segment.end, segment.use, use.use.tile});
+      (use.use.write ? writes : reads).add({.end = segment.end, .tile = use.use.tile, .use = segment.use});
     }
     return {};
   }
@@ -232,6 +241,7 @@ class StorageRaces {
   const TileGraph& graph_;
   std::span<const uint64_t> counts_;
   std::vector<Use>& uses_;
+  RuleBudget& budget_;
 };
 
 }  // namespace
@@ -258,7 +268,8 @@ bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, st
 }
 
 Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep,
-                                   const Table<AllocationId, AllocationId>& roots, std::span<const uint64_t> counts) {
+                                   const Table<AllocationId, AllocationId>& roots, std::span<const uint64_t> counts,
+                                   RuleBudget& budget) {
   // Only storages that a tile writes and that another tile touches can race: first who writes where, then who reads that.
   enum : uint8_t { written = 1, several_tiles = 2 };
   Table<AllocationId, uint8_t> state(roots.size());
@@ -331,7 +342,7 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
         {use, shifts.number(use), box_of(graph, use), elements.low * bytes, (elements.high + 1) * bytes});
   });
   if (!in_range) return fail(ErrorKind::internal, "a view is out of range");
-  for (auto& [root, uses] : storages) LOW_TRY_VOID(StorageRaces(graph, counts, uses).check());
+  for (auto& [root, uses] : storages) LOW_TRY_VOID(StorageRaces(graph, counts, uses, budget).check());
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "compiler/low/view_use.h"
 
@@ -100,14 +101,58 @@ int64_t segment_count(const ByteBox& box) {
   return count;
 }
 
-// Whether the uses of one iteration, in program order, read something that none of them wrote before.
-bool reads_before_writing(std::span<const StorageUse> uses, uint64_t bytes) {
+// The largest number of bytes of which everything in the box is a multiple.
+int64_t granule_of(const ByteBox& box) {
+  int64_t granule = box.begin;
+  bool dense = false;
+  for (const ByteBox::Axis& axis : box.used()) {
+    dense = dense || axis.stride == 1;
+    granule = std::gcd(granule, axis.stride == 1 ? axis.extent : axis.stride);
+  }
+  return dense ? granule : 1;
+}
+
+ByteBox in_granules(ByteBox box, int64_t granule) {
+  box.begin /= granule;
+  box.end = box.begin + (box.end - box.begin + granule - 1) / granule;
+  for (ByteBox::Axis& axis : std::span(box.axes).first(static_cast<size_t>(box.rank))) {
+    if (axis.stride == 1) {
+      axis.extent /= granule;
+    } else {
+      axis.stride /= granule;
+    }
+  }
+  return box;
+}
+
+// What may still be spent on finding out which bodies carry what, in steps; a byte of a map takes a few of them.
+constexpr double max_steps = double{1 << 28};
+constexpr int64_t max_map_bytes = int64_t{1} << 26;
+
+// Whether the uses of one iteration, in program order, read something that none of them wrote before. If finding out takes too much of a
+// storage that is used in many pieces: yes, which costs memory, but is never wrong.
+bool reads_before_writing(std::span<const StorageUse> uses, uint64_t bytes, double& steps) {
   if (std::ranges::any_of(uses, &StorageUse::terms) || !uses.front().write) return true;
   constexpr int64_t few_segments = 512;
   int64_t segments = 0;
   for (const StorageUse& use : uses) segments += std::min(segment_count(use.box), few_segments);
   if (segments < few_segments) return reads_before_writing(uses, WrittenRuns());
-  return reads_before_writing(uses, WrittenBytes(bytes));
+
+  auto granule = static_cast<int64_t>(bytes);
+  for (const StorageUse& use : uses) granule = std::gcd(granule, granule_of(use.box));
+  const int64_t map_bytes = static_cast<int64_t>(bytes) / granule;
+  double needed = static_cast<double>(map_bytes);
+  std::vector<StorageUse> scaled(uses.begin(), uses.end());
+  for (StorageUse& use : scaled) {
+    use.box = in_granules(use.box, granule);
+    const auto runs = static_cast<double>(segment_count(use.box));
+    needed += runs;
+    if (const auto axes = use.box.used(); !axes.empty() && axes.back().stride == 1)
+      needed += runs * static_cast<double>(axes.back().extent) / 16;
+  }
+  if (map_bytes > max_map_bytes || needed > steps) return true;
+  steps -= needed;
+  return reads_before_writing(std::span<const StorageUse>(scaled), WrittenBytes(static_cast<uint64_t>(map_bytes)));
 }
 
 // Supersteps are numbered in program order, so a region's are consecutive.
@@ -141,9 +186,21 @@ Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph) {
   const std::vector<RepeatRange> ranges = repeat_ranges(graph);
   const uint32_t last_position = graph.supersteps().empty() ? 0 : static_cast<uint32_t>(graph.supersteps().size() - 1);
 
+  Table<AllocationId, Lifetime> result(roots.size(), Lifetime{UINT32_MAX, 0});
+  const auto live_at = [&](AllocationId root, uint32_t position) {
+    result[root].first = std::min(result[root].first, position);
+    result[root].last = std::max(result[root].last, position);
+  };
+  // Where nothing is repeated, no more than the positions has to be known.
+  const bool repeats = std::ranges::any_of(ranges, [](const RepeatRange& range) { return !range.empty(); });
   Table<AllocationId, std::vector<StorageUse>> uses(roots.size());
   for (uint32_t position = 0; position < graph.supersteps().size(); ++position) {
     for_each_use(graph, graph.supersteps()[position], [&](const ViewUse& use) {
+      if (!repeats) {
+        if (std::ranges::find(use.extents, 0) == use.extents.end() && use.chunk > 0)
+          live_at(roots[use.view.allocation], position);
+        return;
+      }
       std::vector<StorageUse>& list = uses[roots[use.view.allocation]];
       StorageUse next{position, use.write, use.view.terms.count > 0,
                       byte_box(use.extents, use.strides, use.chunk, use.view.offset,
@@ -161,13 +218,9 @@ Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph) {
     });
   }
 
+  double steps = max_steps;
   Table<AllocationId, uint8_t> outside(roots.size());  // used before or after all supersteps
   Table<AllocationId, uint8_t> always(roots.size());
-  Table<AllocationId, Lifetime> result(roots.size(), Lifetime{UINT32_MAX, 0});
-  const auto live_at = [&](AllocationId root, uint32_t position) {
-    result[root].first = std::min(result[root].first, position);
-    result[root].last = std::max(result[root].last, position);
-  };
   for (size_t i = 0; i < roots.size(); ++i) {
     if (graph.allocation(AllocationId(i)).role == Role::parameter) always[roots[AllocationId(i)]] = 1;
   }
@@ -195,7 +248,7 @@ Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph) {
         const auto end = std::ranges::upper_bound(list, range.last, {}, &StorageUse::position);
         if (begin == end) continue;
         const bool elsewhere = outside[root] != 0 || begin != list.begin() || end != list.end();
-        if (elsewhere || reads_before_writing(std::span(begin, end), graph.storage_bytes(root))) {
+        if (elsewhere || reads_before_writing(std::span(begin, end), graph.storage_bytes(root), steps)) {
           live_at(root, range.first);
           live_at(root, range.last);
         }

@@ -1,6 +1,8 @@
 #include "compiler/placement/placement.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -19,25 +21,73 @@ struct Block {
 
 bool live_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// By decreasing size, each at the lowest offset that is free during its lifetime. Returns the end of the highest block.
-uint64_t pack(std::vector<Block>& blocks) {
+// Blocks that are placed, by offset, for those who ask which of them may be live at some time.
+class PlacedBlocks {
+ public:
+  PlacedBlocks(std::span<const Block> blocks, size_t positions)
+      : blocks_(blocks), stretch_((positions + stretches - 1) / stretches), of_stretch_(stretches) {}
+
+  // All of them that may be live during the lifetime.
+  std::span<const uint32_t> during(const Lifetime& lifetime) const {
+    const size_t first = lifetime.first / stretch_, last = lifetime.last / stretch_;
+    return first == last ? of_stretch_[first] : all_;
+  }
+  void add(uint32_t block) {
+    insert(all_, block);
+    const Lifetime& lifetime = blocks_[block].lifetime;
+    for (size_t i = lifetime.first / stretch_; i <= lifetime.last / stretch_; ++i) insert(of_stretch_[i], block);
+  }
+
+  // How many blocks during() gives in all when they are added one after the other, with what adding them moves.
+  static uint64_t looks(std::span<const Block> blocks, size_t positions) {
+    const size_t stretch = (positions + stretches - 1) / stretches;
+    std::array<uint64_t, stretches> counts{};
+    uint64_t looks = 0;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const size_t first = blocks[i].lifetime.first / stretch, last = blocks[i].lifetime.last / stretch;
+      looks += (first == last ? counts[first] : i) + i / 16;
+      for (size_t j = first; j <= last; ++j) ++counts[j];
+    }
+    return looks;
+  }
+
+ private:
+  static constexpr size_t stretches = 64;  // of positions
+  void insert(std::vector<uint32_t>& list, uint32_t block) const {
+    const auto offset = [this](uint32_t other) { return blocks_[other].offset; };
+    list.insert(std::ranges::upper_bound(list, blocks_[block].offset, {}, offset), block);
+  }
+
+  std::span<const Block> blocks_;
+  size_t stretch_;
+  std::vector<uint32_t> all_;
+  std::vector<std::vector<uint32_t>> of_stretch_;  // most blocks live in one only
+};
+
+// What packing may take, in looks at placed blocks: some seconds. Two thousand allocations of each of 1,472 tiles may all live at once.
+constexpr uint64_t max_looks = uint64_t{1} << 32;
+
+// By decreasing size, each at the lowest offset that is free during its lifetime. Returns the end of the highest block, or nothing, before it
+// begins, when that takes too many looks.
+std::optional<uint64_t> pack(std::vector<Block>& blocks, size_t positions, uint64_t& looks) {
   std::ranges::sort(blocks, [](const Block& a, const Block& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     if (a.lifetime.first != b.lifetime.first) return a.lifetime.first < b.lifetime.first;
     return a.root < b.root;
   });
-  std::vector<size_t> by_offset;  // of the placed blocks
+  looks += PlacedBlocks::looks(blocks, positions);
+  if (looks > max_looks) return std::nullopt;
+  PlacedBlocks placed(blocks, positions);
   uint64_t peak = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {
     Block& block = blocks[i];
-    for (const size_t other : by_offset) {
-      const Block& placed = blocks[other];
-      if (!live_together(placed.lifetime, block.lifetime)) continue;
-      if (placed.offset >= block.offset + block.bytes) break;  // the gap before it is large enough
-      block.offset = std::max(block.offset, placed.offset + placed.bytes);
+    for (const uint32_t index : placed.during(block.lifetime)) {
+      const Block& other = blocks[index];
+      if (!live_together(other.lifetime, block.lifetime)) continue;
+      if (other.offset >= block.offset + block.bytes) break;  // the gap before it is large enough
+      block.offset = std::max(block.offset, other.offset + other.bytes);
     }
-    by_offset.insert(
-        std::ranges::upper_bound(by_offset, block.offset, {}, [&](size_t other) { return blocks[other].offset; }), i);
+    placed.add(static_cast<uint32_t>(i));
     peak = std::max(peak, block.offset + block.bytes);
   }
   return peak;
@@ -120,8 +170,19 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
     placement.parameter_bytes += block.bytes;
   }
 
-  placement.arena_bytes = pack(arena);
-  placement.lower_bound_bytes = largest_sum(arena, std::max<size_t>(1, graph.supersteps().size()));
+  const size_t positions = std::max<size_t>(1, graph.supersteps().size());
+  uint64_t looks = 0;
+  const auto too_many = [&] {
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format(
+            "placement: the program has {} allocations, which are too many to pack into the memory of machine {}",
+            count, machine.name));
+  };
+  const std::optional<uint64_t> arena_bytes = pack(arena, positions, looks);
+  if (!arena_bytes) return too_many();
+  placement.arena_bytes = *arena_bytes;
+  placement.lower_bound_bytes = largest_sum(arena, positions);
   for (const Block& block : arena) placement.locations[block.root].offset = block.offset;
   if (machine.global_memory && placement.arena_bytes + placement.parameter_bytes > machine.global_memory_bytes) {
     return fail(
@@ -131,7 +192,9 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
                     machine.global_memory_bytes));
   }
   for (std::vector<Block>& blocks : tiles) {
-    placement.tile_bytes.push_back(pack(blocks));
+    const std::optional<uint64_t> bytes = pack(blocks, positions, looks);
+    if (!bytes) return too_many();
+    placement.tile_bytes.push_back(*bytes);
     for (const Block& block : blocks) placement.locations[block.root].offset = block.offset;
   }
   if (const auto most = std::ranges::max_element(placement.tile_bytes);

@@ -148,6 +148,39 @@ TEST(Lifetimes, CarriedElementByElement) {
   EXPECT_LT(found, rounds * 4 / 5);
 }
 
+// Left and right columns of 64 GB are written, then all of it is read. Whether an iteration reads what it wrote takes a map of the rows' halves, if
+// the halves are equal, and is not asked if only a map of all elements could tell.
+TEST(Lifetimes, LargeStoragesInManyPieces) {
+  constexpr int64_t rows = int64_t{1} << 22, columns = int64_t{1} << 12;
+  for (const int64_t left : {columns / 2, int64_t{1}}) {
+    Maker make(1);
+    const AllocationId x = make.input("x", DType::f32, {1});
+    const AllocationId large = make.allocation(DType::f32, {rows, columns});
+    const AllocationId sink = make.allocation(DType::f32, {rows, columns});
+    const auto fill = [&](int64_t first, int64_t count) {
+      make.builder.exchange(make.view(x, {rows, count}, {0, 0}),
+                            std::vector{make.view(large, {rows, count}, {columns, 1}, first)});
+    };
+    make.builder.begin_region();
+    make.builder.begin_region();
+    superstep(make, [&] { make.copy(0, x, 0, sink, 0, 1); });
+    superstep(make, [&] {
+      fill(0, left);
+      fill(left, columns - left);
+    });
+    superstep(make, [&] {
+      make.builder.exchange(make.line(large, 0, rows * columns), std::vector{make.line(sink, 0, rows * columns)});
+    });
+    const RegionId body = make.builder.end_region();
+    make.builder.repeat(0, 5, body);
+    make.builder.end_region();
+    const Result<TileGraph> graph = make.finish();
+    ASSERT_TRUE(graph) << graph.error().message;
+    const bool exact = left == columns / 2;
+    EXPECT_EQ(lifetimes(*graph)[large], (exact ? Lifetime{1, 2} : Lifetime{0, 2}));
+  }
+}
+
 TEST(Placement, AliasesAndParameters) {
   Maker make(1);
   const AllocationId x = make.input("x", DType::f32, {16});
@@ -350,6 +383,26 @@ TEST(Placement, GreedyIsNearTheOptimum) {
     optimal += placement->arena_bytes == best;
   }
   EXPECT_GE(optimal, rounds * 3 / 4);
+}
+
+// All live at once: each would be compared with all others.
+TEST(Placement, TooManyAllocationsAreRefused) {
+  constexpr int64_t count = 100'000;  // squared and halved: more than 2^32 looks
+  Maker make(1);
+  const AllocationId x = make.input("x", DType::f32, {1});
+  make.builder.begin_region();
+  superstep(make, [&] {
+    std::vector<View> destinations;
+    for (int64_t i = 0; i < count; ++i) destinations.push_back(make.line(make.allocation(DType::f32, {1}), 0, 1));
+    make.builder.exchange(make.line(x, 0, 1), destinations);
+  });
+  make.builder.end_region();
+  const Result<TileGraph> graph = make.finish();
+  ASSERT_TRUE(graph) << graph.error().message;
+  const Result<Placement> placement = place(*graph, test_machine(1, uint64_t{1} << 40));
+  ASSERT_FALSE(placement.has_value());
+  EXPECT_EQ(placement.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(placement.error().message, HasSubstr("100001 allocations"));
 }
 
 TEST(Placement, WrongMachine) {
