@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "compiler/graph/fold.h"
@@ -58,9 +59,11 @@ Result<void> check_size(const Type& type) {
   return {};
 }
 
-bool Emitter::may_make(const Type& type) {
-  if (bytes_of(type) > fold_budget_) return false;
-  fold_budget_ -= bytes_of(type);
+bool Emitter::may_make(const Type& type, int64_t read_bytes) {
+  // To read is a small part of the work of making and keeping, but for those who read much for little.
+  const int64_t charge = bytes_of(type) + std::max<int64_t>(0, read_bytes - 2 * bytes_of(type)) / 16;
+  if (charge > fold_budget_) return false;
+  fold_budget_ -= charge;
   return true;
 }
 
@@ -76,10 +79,13 @@ Result<ModelValue> Emitter::emit(Attributes attributes, std::span<const ModelVal
   LOW_TRY_VOID(check_size(result));
   if (may_fold && bytes_of(result) <= fold_bytes) {
     std::vector<const Tensor*> tensors;
+    int64_t read = 0;
     for (const ModelValue& operand : operands) {
-      if (operand.constant && bytes_of(operand.type) <= fold_operand_bytes) tensors.push_back(operand.constant.get());
+      if (!operand.constant || bytes_of(operand.type) > fold_operand_bytes) continue;
+      tensors.push_back(operand.constant.get());
+      read += bytes_of(operand.type);
     }
-    if (tensors.size() == operands.size() && may_make(result)) {
+    if (tensors.size() == operands.size() && may_make(result, read)) {
       return fold_one(std::move(attributes), operands, tensors, result);
     }
   }

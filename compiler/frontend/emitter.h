@@ -77,8 +77,8 @@ class Emitter {
   Result<ModelValue> emit(Attributes attributes, std::span<const ModelValue> operands, const Type& result,
                           bool may_fold);
 
-  // Whether a constant of this type may be made; if so, it is charged.
-  bool may_make(const Type& type);
+  // Whether a constant of this type may be made of so many bytes of others; if so, it is charged.
+  bool may_make(const Type& type, int64_t read_bytes = 0);
 
   int64_t& fold_budget_;
   GraphBuilder builder_;

@@ -250,6 +250,11 @@ Result<void> import_nodes(Scope& scope, std::span<const onnx::NodeProto* const> 
   for (size_t i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto& node = *nodes[i];
     const auto context = [&] { return fmt::format("node {} (#{})", in_quotes(node.name()), i); };
+    if (scope.model.calls > 0 && ++scope.model.inlined_nodes > max_inlined_nodes) {
+      return fail(
+          ErrorKind::unsupported,
+          fmt::format("the model's functions have more than {} nodes, counted for each call", max_inlined_nodes));
+    }
     if (++scope.model.nodes > max_nodes) {
       return fail(ErrorKind::unsupported, fmt::format("the model has more than {} nodes", max_nodes));
     }

@@ -27,9 +27,12 @@ class TensorProto;
 class TypeProto;
 }  // namespace onnx
 
-// Bounds on what a hostile model can make us do: nesting of bodies and functions, and nodes after inlining functions.
+// Bounds on what a hostile model can make us do: nesting of bodies and functions, nodes after inlining functions, and of these nodes those that
+// are in functions, once for each call: a dozen functions that each call another twice are thousands, in a file of a few hundred bytes, and
+// passes and search take some seconds for so many.
 inline constexpr int max_nesting = 32;
 inline constexpr int64_t max_nodes = 1'000'000;
+inline constexpr int64_t max_inlined_nodes = 50'000;
 // A function's constants are loaded once for each call.
 inline constexpr int64_t max_function_bytes = int64_t{1} << 30;
 
@@ -40,6 +43,7 @@ struct ModelContext {
   const onnx::ModelProto* model = nullptr;
   std::string folder;                      // external data is beside the model
   int64_t nodes = 0;                       // imported so far, those of inlined functions once for each call
+  int64_t inlined_nodes = 0;               // of these, those of functions
   int64_t fold_budget = int64_t{1} << 26;  // bytes of constants that the importer may still make
   int calls = 0;                           // function calls that are being inlined
   int64_t function_bytes = 0;              // of constants in functions, once for each call

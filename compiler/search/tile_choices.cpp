@@ -156,7 +156,12 @@ template <typename Make>
 std::vector<TileChoice> split_choices(TileContext& context, const TileSplit& work,
                                       const std::optional<TileLayout>& required, const Make& make,
                                       bool whole_rows = false) {
-  std::vector<SplitPlan> space = tile_split_space(context.machine, work.shape, context.options.candidates_per_op);
+  // A candidate takes as long as there are operands: a concat of hundreds has fewer, so that it takes no longer than others.
+  constexpr int64_t few_operands = 16;
+  const auto operands = std::max(static_cast<int64_t>(work.sources.size()), few_operands);
+  const int64_t most = std::max(context.options.candidates_per_op * few_operands / operands, few_operands);
+  std::vector<SplitPlan> space =
+      tile_split_space(context.machine, work.shape, std::min(context.options.candidates_per_op, most));
   if (required) {
     std::erase_if(space, [&](const SplitPlan& plan) { return !(layout_of(work.shape, plan) == *required); });
   }

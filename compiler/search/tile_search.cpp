@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -49,6 +50,39 @@ bool same_views(const State& a, const State& b) {
   return a.outputs == b.outputs && std::ranges::equal(a.live, b.live, [](const Live& x, const Live& y) {
            return x.value == y.value && x.root == y.root && x.layout == y.layout;
          });
+}
+
+// Of states with the same views the same.
+uint64_t hash_of_views(const State& state) {
+  uint64_t hash = state.live.size();
+  const auto add = [&hash](uint64_t word) { hash = (hash ^ word) * 0x9e3779b97f4a7c15u ^ hash >> 29; };
+  const auto add_layout = [&add](const TileLayout& layout) {
+    for (const int64_t word : {layout.part_batch, layout.part_m, layout.part_n, layout.share})
+      add(static_cast<uint64_t>(word));
+    for (const uint32_t word : {layout.grid_batch, layout.grid_m, layout.grid_n, layout.shares}) add(word);
+  };
+  for (const Live& live : state.live) {
+    add(live.value.index);
+    add(live.root.index);
+    add_layout(live.layout);
+  }
+  for (const TileLayout& output : state.outputs) add_layout(output);
+  return hash;
+}
+
+// For each state the first one with the same views. Values that stay alive are many, and states are compared with each other.
+std::vector<size_t> first_with_same_views(std::span<const State> states) {
+  std::vector<size_t> first(states.size());
+  std::multimap<uint64_t, size_t> known;  // by hash; looked up only
+  for (size_t i = 0; i < states.size(); ++i) {
+    const uint64_t hash = hash_of_views(states[i]);
+    const auto [begin, end] = known.equal_range(hash);
+    const auto same =
+        std::find_if(begin, end, [&](const auto& other) { return same_views(states[other.second], states[i]); });
+    first[i] = same == end ? i : same->second;
+    if (same == end) known.emplace(hash, i);
+  }
+  return first;
 }
 
 TileLayout constant_layout(uint64_t iterations = 1) {
@@ -418,10 +452,11 @@ class TileRegionSearch {
       if (states[a].cost.cycles != states[b].cost.cycles) return states[a].cost.cycles < states[b].cost.cycles;
       return states[a].need() != states[b].need() ? states[a].need() < states[b].need() : a < b;
     });
+    const std::vector<size_t> views = first_with_same_views(states);
     std::vector<size_t> kept;
     for (const size_t i : order) {
       const auto dominates = [&](size_t other) {
-        return states[other].need() <= states[i].need() && same_views(states[other], states[i]);
+        return states[other].need() <= states[i].need() && views[other] == views[i];
       };
       if (std::ranges::count_if(kept, dominates) < context_.options.finalists) kept.push_back(i);
     }

@@ -10,6 +10,10 @@ namespace {
 constexpr int64_t fold_limit_bytes = int64_t{64} << 20;
 // A folded result may be larger than its operands up to this size.
 constexpr int64_t growth_limit_bytes = 4096;
+// The least that all folded results may have together, and the steps that they may take: a second. A few bytes that name constants of megabytes
+// would ask for any number of each.
+constexpr int64_t least_max_bytes = int64_t{64} << 20;
+constexpr double least_max_steps = double{1 << 26};
 // Each round finishes what the one before made possible; real models need fewer than ten.
 constexpr int max_rounds = 200;
 
@@ -37,11 +41,47 @@ uint64_t hash_of(const Attributes& attributes, std::span<const ValueId> operands
 
 int64_t bytes_of(const Type& type) { return type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)); }
 
+int64_t constant_bytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const Op& op : graph.ops()) {
+    if (std::holds_alternative<Constant>(op.attributes)) bytes += bytes_of(graph.type(graph.result(op)));
+    if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) bytes += constant_bytes(*repeat->body);
+  }
+  return bytes;
+}
+
 }  // namespace
 
-Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options) {
+FoldBudget fold_budget(const Graph& graph, int64_t times) {
+  const int64_t bytes = times * constant_bytes(graph);
+  return {.bytes = least_max_bytes + bytes, .steps = least_max_steps + static_cast<double>(bytes)};
+}
+
+namespace {
+
+// Element operations that folding takes, about.
+double fold_steps(const Attributes& attributes, std::span<const Tensor* const> operands, const Type& result) {
+  double steps = static_cast<double>(result.shape.elements());
+  if (const auto* matmul = std::get_if<Matmul>(&attributes)) {
+    const Shape& a = operands[0]->shape();
+    return steps * static_cast<double>(std::max<int64_t>(a[a.rank() - (matmul->transpose_a ? 2 : 1)], 1));
+  }
+  if (std::holds_alternative<Attention>(attributes)) {
+    const Shape& k = operands[1]->shape();  // for each element of the result all keys, and of each score its products
+    return steps * static_cast<double>(k[1]) * static_cast<double>(std::max<int64_t>(k[2], 1));
+  }
+  if (const auto* pointwise = std::get_if<Pointwise>(&attributes))
+    return steps * static_cast<double>(pointwise->expr.nodes.size());
+  // What reads all of its operands for few results.
+  for (const Tensor* operand : operands) steps = std::max(steps, static_cast<double>(operand->elements()));
+  return steps;
+}
+
+}  // namespace
+
+Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options, FoldBudget& budget) {
   const std::vector<bool> needed = needed_values(graph);
-  Rewriter rewriter;
+  Rewriter rewriter(budget);
   std::vector<ValueId> map(graph.value_count());
   for (const Op& op : graph.ops()) {
     // Constants come when something reads them.
@@ -151,6 +191,10 @@ std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std
   // Compressed weights and broadcasts stay as they are, however small: what reads them does it better.
   const bool stays = std::holds_alternative<Dequantize>(attributes) || std::holds_alternative<Expand>(attributes);
   if (grows && stays && type.shape.elements() > 1) return std::nullopt;
+  const double steps = fold_steps(attributes, pointers, type);
+  if (bytes > budget_.bytes || steps > budget_.steps) return std::nullopt;
+  budget_.bytes -= bytes;
+  budget_.steps -= steps;
   // A graph of the operation alone, since `fold` asks a graph for types.
   GraphBuilder builder;
   std::vector<ValueId> inputs;
@@ -163,9 +207,14 @@ std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std
 }
 
 Result<Graph> canonicalize(const Graph& graph, const PassOptions& options) {
-  LOW_TRY(Graph current, rewrite_once(graph, options));
+  FoldBudget budget = fold_budget(graph, 1);
+  return canonicalize(graph, options, budget);
+}
+
+Result<Graph> canonicalize(const Graph& graph, const PassOptions& options, FoldBudget& budget) {
+  LOW_TRY(Graph current, rewrite_once(graph, options, budget));
   for (int round = 0; round < max_rounds; ++round) {
-    LOW_TRY(Graph next, rewrite_once(current, options));
+    LOW_TRY(Graph next, rewrite_once(current, options, budget));
     if (next == current) return current;
     current = std::move(next);
   }

@@ -253,5 +253,41 @@ TEST(Canonicalize, RepeatKeepsWhatItNeeds) {
   }
 }
 
+int64_t constant_bytes_of(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const Op& op : graph.ops())
+    if (const auto* constant = std::get_if<Constant>(&op.attributes))
+      bytes += static_cast<int64_t>(constant->tensor->bytes().size());
+  return bytes;
+}
+
+// A product of two constants of 4 MB takes 2^30 steps: far more than it takes to read them.
+TEST(Canonicalize, DoesNotFoldWhatTakesLong) {
+  for (const int64_t n : {64, 1024}) {
+    Maker m;
+    const ValueId operands[] = {m.constant(Tensor(f32, {n, n})), m.constant(Tensor(f32, {n, n}))};
+    m.output("y", m.matmul({}, operands, f32));
+    const Result<Graph> out = canonicalize(m.done());
+    ASSERT_TRUE(out) << out.error().message;
+    EXPECT_EQ(kinds(*out), n == 64 ? "output" : "matmul output");
+  }
+}
+
+// 300 sums of one constant of 1 MB: some are folded, but not all of 300 MB.
+TEST(Canonicalize, FoldsNoMoreThanAFewTimesWhatThereIs) {
+  Maker m;
+  const ValueId large = m.constant(Tensor(f32, {1 << 18}));
+  for (int i = 0; i < 300; ++i) {
+    ExprBuilder expr(1);
+    const uint16_t sum = expr.binary(ExprOp::add, expr.input(0, f32), expr.constant(f32, i + 1));
+    const ValueId operands[] = {large};
+    m.output("y" + std::to_string(i), m.pointwise(std::move(expr).finish(sum), operands));
+  }
+  const Result<Graph> out = canonicalize(m.done());
+  ASSERT_TRUE(out) << out.error().message;
+  EXPECT_GT(constant_bytes_of(*out), int64_t{8} << 20);
+  EXPECT_LT(constant_bytes_of(*out), int64_t{80} << 20);
+}
+
 }  // namespace
 }  // namespace low::test

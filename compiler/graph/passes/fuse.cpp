@@ -2,6 +2,7 @@
 #include <set>
 
 #include "compiler/graph/passes/passes.h"
+#include "compiler/graph/passes/rewriter.h"
 #include "compiler/graph/quantize_expr.h"
 #include "compiler/graph/shapes.h"
 
@@ -357,14 +358,15 @@ Result<Graph> fuse(const Graph& graph) {
 }
 
 Result<Graph> run_passes(const Graph& graph, const PassOptions& options) {
+  FoldBudget budget = fold_budget(graph, 4);
   LOW_TRY(Graph current, roll_layers(graph));
-  LOW_TRY(current, canonicalize(current, options));
+  LOW_TRY(current, canonicalize(current, options, budget));
   LOW_TRY(current, fuse_attention(current));
-  LOW_TRY(current, canonicalize(current, options));
+  LOW_TRY(current, canonicalize(current, options, budget));
   LOW_TRY(current, fold_dequantize(current));
-  LOW_TRY(current, canonicalize(current, options));
+  LOW_TRY(current, canonicalize(current, options, budget));
   LOW_TRY(current, fuse(current));
-  return canonicalize(current, options);
+  return canonicalize(current, options, budget);
 }
 
 }  // namespace low

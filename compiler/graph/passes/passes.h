@@ -12,7 +12,8 @@ struct PassOptions {
 };
 
 // Before: whatever a frontend emits. After: dead operations are gone, equal operations are one, constant operands are folded
-// (results of up to `fold_limit_bytes`), reshape/transpose/slice/expand/cast/concat chains are composed and identities dropped,
+// (results of up to `fold_limit_bytes`, and all together no more than is in proportion to the constants that there are: what is left
+// over is an operation like others), reshape/transpose/slice/expand/cast/concat chains are composed and identities dropped,
 // gathers with constant evenly spaced indices are slices, reductions of single elements are pointwise,
 // repeats of 0 iterations are replaced by their initial values and those of 1 by their bodies (unless `keep_single_repeats`),
 // invariant operands that a body merely passes on, or that are constants, are resolved, and unused region inputs are removed.

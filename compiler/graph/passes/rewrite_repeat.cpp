@@ -264,7 +264,7 @@ Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& re
     }
     return results;
   }
-  LOW_TRY(Graph body, rewrite_once(*repeat.body, options));
+  LOW_TRY(Graph body, rewrite_once(*repeat.body, options, rewriter.budget()));
   if (repeat.count == 1 && !options.keep_single_repeats)
     return inline_body(rewriter, repeat, body, operands, types, name);
   return RepeatRewriter(rewriter, repeat, std::move(body), operands, used).run(types, name);

@@ -13,8 +13,17 @@
 
 namespace low {
 
+// What folding constants may still make and take, in all rounds and all passes together: a few operations ask for products of any size, and each may want
+// constants as large as those that it reads.
+struct FoldBudget {
+  int64_t bytes = 0;
+  double steps = 0;  // element operations
+};
+
 class Rewriter {
  public:
+  explicit Rewriter(FoldBudget& budget) : budget_(budget) {}
+
   // Appends an operation of one result, unless an existing or simpler value is the same; returns that value.
   ValueId emit(Attributes attributes, std::span<const ValueId> operands, const Type& type, std::string name);
   ValueId emit(Attributes attributes, std::initializer_list<ValueId> operands, const Type& type, std::string name) {
@@ -46,6 +55,7 @@ class Rewriter {
     const std::optional<Constant> constant = producer<Constant>(value);
     return constant ? constant->tensor : nullptr;
   }
+  FoldBudget& budget() { return budget_; }
   Result<Graph> finish() && { return std::move(builder_).finish(); }
 
  private:
@@ -53,6 +63,7 @@ class Rewriter {
   std::optional<ValueId> fold_constant(const Attributes& attributes, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name);
 
+  FoldBudget& budget_;
   GraphBuilder builder_;
   std::multimap<uint64_t, OpId> shared_;  // by a hash of kind, operands and types
 };
@@ -86,9 +97,13 @@ struct SunkReshape {
 };
 std::optional<SunkReshape> sink_reshape(Rewriter& rewriter, std::span<const ValueId> operands, const Shape& shape);
 
+// For `times` as many bytes as the graph's constants have, and a few steps for each.
+FoldBudget fold_budget(const Graph& graph, int64_t times);
+Result<Graph> canonicalize(const Graph& graph, const PassOptions& options, FoldBudget& budget);
+
 // One round over the graph and the bodies in it; canonicalize repeats it until nothing changes. A body's rounds are those of the
 // graph around it: a fixed point of its own in each of them would cost exponentially in the depth of the nest.
-Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options);
+Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options, FoldBudget& budget);
 
 // Appends a simplified repeat; one value for each old result, none for results that nothing uses.
 Result<std::vector<ValueId>> rewrite_repeat(Rewriter& rewriter, const Repeat& repeat, std::span<const ValueId> operands,
