@@ -81,6 +81,24 @@ TileLayout layout_of(const Shape& shape, const SplitPlan& plan) {
   return layout;
 }
 
+namespace {
+
+// Which matrices are looked at: each one, unless they are many more than a tile of any workload reads. Of those, evenly spaced ones
+// speak for their neighbours: a plan that moves so many pieces is dear, whatever their number.
+struct Steps {
+  int64_t wanted = 1, layout = 1;  // from one matrix of the reader, and of the layout within it, to the next
+};
+
+Steps steps_of(const TileLayout& layout, const Wanted& wanted) {
+  constexpr int64_t looks = 1 << 14, fewer_wanted = 1 << 10, fewer_of_layout = 1 << 4;
+  const int64_t matrices = wanted.matrix_end - wanted.matrix_begin;
+  const int64_t inner = (wanted.row_end - wanted.row_begin) / layout.m + 1;
+  if (matrices <= looks / inner) return {};
+  return {.wanted = (matrices - 1) / fewer_wanted + 1, .layout = (inner - 1) / fewer_of_layout + 1};
+}
+
+}  // namespace
+
 Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
   Arrival result;
   const int64_t elements = wanted.elements();
@@ -109,7 +127,9 @@ Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
   const Interval columns{wanted.column_begin, wanted.column_end};
   const int64_t local_columns = intersection(columns, own_columns).size();
   const int64_t column_pieces = (columns.end - 1) / layout.part_n - columns.begin / layout.part_n + 1;
-  for (int64_t matrix = wanted.matrix_begin; matrix < wanted.matrix_end; ++matrix) {
+  const Steps steps = steps_of(layout, wanted);
+  int64_t rows_seen = 0;
+  for (int64_t matrix = wanted.matrix_begin; matrix < wanted.matrix_end; matrix += steps.wanted) {
     int64_t row = matrix * wanted.matrix_rows + wanted.row_begin;
     const int64_t end = matrix * wanted.matrix_rows + wanted.row_end;
     while (row < end) {  // the layout's matrices may be others than the reader's
@@ -120,8 +140,14 @@ Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
       result.local += local_rows * local_columns;
       result.pieces += (row_piece(layout, rows.end - 1) - row_piece(layout, rows.begin) + 1) * column_pieces -
                        (local_rows * local_columns > 0 ? 1 : 0);
-      row = (of + 1) * layout.m;
+      rows_seen += rows.size();
+      row = (of + steps.layout) * layout.m;
     }
+  }
+  if (steps.wanted > 1 || steps.layout > 1) {
+    const double ratio = static_cast<double>(elements) / (static_cast<double>(rows_seen) * columns.size());
+    result.local = std::min(elements, static_cast<int64_t>(static_cast<double>(result.local) * ratio));
+    result.pieces = static_cast<int64_t>(std::min(static_cast<double>(result.pieces) * ratio, 0x1p50));
   }
   result.remote = elements - result.local;
   return result;

@@ -293,6 +293,21 @@ TEST(TileLayout, ArrivalCountsElements) {
   }
 }
 
+// A billion matrices, a quarter of them on each of four tiles, are not looked at one by one.
+TEST(TileLayout, ArrivalOfMoreThanCanBeCounted) {
+  const int64_t many = int64_t{1} << 30;
+  const TileLayout apart = layout_of(MatmulShape{.batch = many, .m = 2, .n = 3, .k = 1}, MatmulPlan{.grid_batch = 4});
+  const TileLayout rows = layout_of(MatmulShape{.batch = 1, .m = 2 * many, .n = 3, .k = 1}, MatmulPlan{.grid_m = 4});
+  const Wanted matrices{.matrix_end = many, .matrix_rows = 2, .row_end = 2, .column_end = 3};
+  const Wanted as_one{.matrix_rows = 2 * many, .row_end = 2 * many, .column_end = 3};
+  for (const auto& [layout, wanted] : {std::pair(apart, matrices), {apart, as_one}, {rows, matrices}}) {
+    const Arrival result = arrival(layout, wanted, 0);
+    EXPECT_EQ(result.local + result.remote, 6 * many);
+    EXPECT_NEAR(static_cast<double>(result.local), 1.5 * many, 0.1 * many);
+    EXPECT_NEAR(static_cast<double>(result.pieces), 0.75 * many, 0.1 * many);
+  }
+}
+
 // [64, 128] x constant [128, 256] in f32, a 2 x 2 grid on four tiles, x from outside: a part of 32 x 128, sums over 128.
 TEST(TileCost, MatmulByHand) {
   GraphBuilder builder;
