@@ -115,7 +115,7 @@ void run_cases(const std::vector<Case>& all) {
       const std::vector<uint64_t> got = memory.read(operands.back());
       std::vector<uint64_t> want;
       if (gather) {
-        const Geometry data{operands[0].extents, operands[0].strides, operands[0].extents};
+        const Geometry data{operands[0].extents, operands[0].strides};
         for (int64_t i = 0; i < operands.back().extents.elements(); ++i)
           want.push_back(memory.bits(operands[0], gathered_element(contract, data, i, values[1])));
       } else {

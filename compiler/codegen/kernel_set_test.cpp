@@ -9,13 +9,13 @@ namespace {
 // Two supersteps on two tiles: a run, then copies and a pull; a third that is like the second.
 TEST(CollectKernels, EntriesAreDistinctSets) {
   TileGraphBuilder builder("host", 2);
-  const TypeId type = builder.type({.dtype = DType::f32, .extents = {8}, .padded = {8}, .order = {0}});
+  const TypeId type = builder.type({.dtype = DType::f32, .extents = {8}});
   const AllocationId in = builder.allocation({.type = type, .role = Role::input, .binding = 0});
   const AllocationId middle = builder.allocation({.type = type});
   const AllocationId out = builder.allocation({.type = type, .role = Role::output, .binding = 0});
   builder.input("x", {DType::f32, {8}}, in);
   builder.output("y", {DType::f32, {8}}, out);
-  const GeometryId half = builder.geometry({.extents = {4}, .strides = {1}, .valid = {4}});
+  const GeometryId half = builder.geometry({.extents = {4}, .strides = {1}});
   const auto view = [&](AllocationId allocation, int64_t offset) { return View{allocation, half, offset, {}}; };
   KernelContract contract;
   contract.extents = {4};

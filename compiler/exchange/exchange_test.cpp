@@ -48,8 +48,7 @@ TEST(CopyDescriptors, ContiguousAxesAreOne) {
       {{3, 0}, {1, 1}, {1, 1}, {}, {}, {}, 0},
   };
   for (const Case& c : cases) {
-    const CopyDescriptor copy =
-        copy_descriptor(DType::f16, {c.extents, c.source, c.extents}, {c.extents, c.destination, c.extents});
+    const CopyDescriptor copy = copy_descriptor(DType::f16, {c.extents, c.source}, {c.extents, c.destination});
     const CopyDescriptor expected{
         DType::f16, DType::f16, Overflow::propagate, c.counts, c.source_strides, c.destination_strides, c.chunk};
     EXPECT_EQ(copy, expected) << to_string(c.extents) << to_string(c.source) << to_string(c.destination) << ": "

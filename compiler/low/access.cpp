@@ -20,12 +20,10 @@ void for_each_view(const TileGraph& graph, const Command& command, const Functio
 }  // namespace
 
 Interval interval_of(const TileGraph& graph, const View& view) {
-  AllocationId owner = view.allocation;
-  while (graph.allocation(owner).alias.valid()) owner = graph.allocation(owner).alias;
   const Geometry& geometry = graph.geometry(view);
   int64_t first = view.offset, last = view.offset;
   for (int axis = 0; axis < geometry.extents.rank(); ++axis) {
-    if (geometry.extents[axis] == 0) return {.allocation = owner};
+    if (geometry.extents[axis] == 0) return {.allocation = view.allocation};
     const int64_t reach = (geometry.extents[axis] - 1) * geometry.strides[axis];
     (reach < 0 ? first : last) += reach;
   }
@@ -34,7 +32,7 @@ Interval interval_of(const TileGraph& graph, const View& view) {
     (reach < 0 ? first : last) += reach;
   }
   const auto size = static_cast<int64_t>(byte_size(graph.type(view.allocation).dtype));
-  return {.allocation = owner, .first = first * size, .last = last * size + size - 1};
+  return {.allocation = view.allocation, .first = first * size, .last = last * size + size - 1};
 }
 
 void append_accesses(const TileGraph& graph, const Command& command, std::vector<TileAccess>& accesses) {

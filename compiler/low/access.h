@@ -10,7 +10,7 @@
 namespace low {
 
 struct Interval {
-  AllocationId allocation;       // aliases resolved to the allocation that owns the storage
+  AllocationId allocation;
   int64_t first = 0, last = -1;  // bytes, inclusive; empty when last < first
 };
 Interval interval_of(const TileGraph& graph, const View& view);

@@ -22,8 +22,7 @@ struct CopyRequest {
 };
 
 TypeId packed(Interners& interners, DType dtype, int64_t rows, int64_t columns) {
-  return interners.types.intern(
-      {.dtype = dtype, .extents = {rows, columns}, .padded = {rows, columns}, .order = {0, 1}, .padding = {}});
+  return interners.types.intern({.dtype = dtype, .extents = {rows, columns}});
 }
 
 // Request i wants a rectangle of which `sources` shards hold pieces of 8 columns each, as a block of a matrix product does that gathers an
@@ -115,10 +114,9 @@ void add_words(std::vector<uint64_t>& words, std::span<const int64_t> values) {
   for (const int64_t value : values) words.push_back(static_cast<uint64_t>(value));
 }
 void add_words(std::vector<uint64_t>& words, const TensorType& type, const Geometry& geometry) {
-  words.push_back(packed_words(static_cast<uint32_t>(type.dtype), static_cast<uint32_t>(type.padding)));
-  for (const std::span<const int64_t> axes : {type.extents, type.padded, type.order}) add_words(words, axes);
-  for (const std::span<const int64_t> axes : {geometry.extents, geometry.strides, geometry.valid})
-    add_words(words, axes);
+  words.push_back(static_cast<uint64_t>(type.dtype));
+  add_words(words, type.extents);
+  for (const std::span<const int64_t> axes : {geometry.extents, geometry.strides}) add_words(words, axes);
 }
 void copy_plan_wide_keys(benchmark::State& state) {
   Requests requests(state.range(0), state.range(1));

@@ -139,7 +139,7 @@ class DistinctBytes {
       double elements = 0;
       for (; i < touched_.size() && touched_[i].allocation == id; ++i)
         elements += static_cast<double>(distinct_elements(graph_.geometries()[touched_[i].geometry.index]));
-      sum += size * std::min(elements, static_cast<double>(type.padded.elements()));
+      sum += size * std::min(elements, static_cast<double>(type.extents.elements()));
     }
     return sum;
   }

@@ -9,7 +9,6 @@ namespace low {
 namespace {
 
 // No graph nests deeper; it bounds recursion over regions.
-constexpr size_t max_depth = 64;
 
 std::unexpected<Error> broken(const std::string& what) { return fail(ErrorKind::internal, "tile graph: " + what); }
 
@@ -30,10 +29,6 @@ Result<void> TileGraphFinisher::check_tables() const {
   for (size_t i = 0; i < graph_.allocations_.size(); ++i) {
     const Allocation& allocation = graph_.allocations_[i];
     if (allocation.type.index >= types_.to.size()) return broken(fmt::format("allocation {} has no type", i));
-    if (allocation.alias.valid() && allocation.alias.index >= i) {
-      return broken(fmt::format("allocation {} is an alias of allocation {}, which is not an earlier one", i,
-                                allocation.alias.index));
-    }
     if (allocation.role == Role::parameter && allocation.binding >= graph_.constants_.size()) {
       return broken(fmt::format("allocation {} is parameter {}, of {} constants", i, allocation.binding,
                                 graph_.constants_.size()));
@@ -88,7 +83,7 @@ Result<Superstep> TileGraphFinisher::list(const Superstep& superstep) {
 
 Result<RegionId> TileGraphFinisher::list(RegionId id, size_t depth) {
   if (id.index >= graph_.regions_.size()) return broken("a Repeat has no body");
-  if (depth > max_depth) return broken(fmt::format("Repeats nest deeper than {}", max_depth));
+  if (depth > max_nested_repeats) return broken(fmt::format("Repeats nest deeper than {}", max_nested_repeats));
   if (std::exchange(visited_[id.index], uint8_t{1}) != 0)
     return broken(fmt::format("region {} is used twice", id.index));
   std::vector<Step> steps;
@@ -111,10 +106,6 @@ Result<RegionId> TileGraphFinisher::list(RegionId id, size_t depth) {
 void TileGraphFinisher::renumber_allocations() {
   for (const auto* interface : {&graph_.inputs_, &graph_.outputs_})
     for (const InterfaceTensor& tensor : *interface) used_[tensor.allocation.index] = 1;
-  for (size_t i = used_.size(); i-- > 0;) {  // an alias is always later than what it shares
-    const Allocation& allocation = graph_.allocations_[i];
-    if (used_[i] != 0 && allocation.alias.valid()) used_[allocation.alias.index] = 1;
-  }
   allocations_.assign(graph_.allocations_.size(), AllocationId());
   std::vector<uint32_t> numbers(graph_.constants_.size(), UINT32_MAX);
   std::vector<ConstantBox> constants;
@@ -123,7 +114,6 @@ void TileGraphFinisher::renumber_allocations() {
     if (used_[i] == 0) continue;
     Allocation allocation = graph_.allocations_[i];
     allocation.type = types_(allocation.type);
-    if (allocation.alias.valid()) allocation.alias = allocations_[allocation.alias.index];
     if (allocation.role == Role::parameter) {
       uint32_t& constant = numbers[allocation.binding];
       if (constant == UINT32_MAX) {  // constants are distinct already

@@ -9,13 +9,7 @@
 
 namespace low::hand_made {
 
-inline TensorType dense_type(DType dtype, const Shape& extents) {
-  Shape order;
-  for (int axis = 0; axis < extents.rank(); ++axis) order.append(axis);
-  return {dtype, extents, extents, order, Padding::unspecified};
-}
-
-inline Geometry row_major_geometry(const Shape& extents) { return {extents, extents.row_major_strides(), extents}; }
+inline Geometry row_major_geometry(const Shape& extents) { return {extents, extents.row_major_strides()}; }
 
 // A builder with shorthands.
 struct Maker {
@@ -24,7 +18,7 @@ struct Maker {
   explicit Maker(uint32_t tiles, std::string machine = "host") : builder(std::move(machine), tiles) {}
 
   AllocationId allocation(DType dtype, const Shape& extents, Role role = Role::intermediate, TileId home = TileId()) {
-    return builder.allocation({builder.type(dense_type(dtype, extents)), home, role, 0, AllocationId()});
+    return builder.allocation({builder.type({dtype, extents}), home, role, 0});
   }
   AllocationId input(const std::string& name, DType dtype, const Shape& extents) {
     const AllocationId id = allocation(dtype, extents, Role::input);
@@ -39,12 +33,11 @@ struct Maker {
   AllocationId parameter(Tensor tensor) {
     auto shared = std::make_shared<const Tensor>(std::move(tensor));
     const uint32_t binding = builder.constant(shared);
-    return builder.allocation({builder.type(dense_type(shared->dtype(), shared->shape())), TileId(), Role::parameter,
-                               binding, AllocationId()});
+    return builder.allocation({builder.type({shared->dtype(), shared->shape()}), TileId(), Role::parameter, binding});
   }
   View view(AllocationId allocation, const Shape& extents, const Strides& strides, int64_t offset = 0,
             const std::vector<Term>& terms = {}) {
-    return {allocation, builder.geometry({extents, strides, extents}), offset, builder.terms(terms)};
+    return {allocation, builder.geometry({extents, strides}), offset, builder.terms(terms)};
   }
   // `count` elements from `offset` on.
   View line(AllocationId allocation, int64_t offset, int64_t count, const std::vector<Term>& terms = {}) {
@@ -180,8 +173,8 @@ inline Result<TileGraph> islands_graph(int64_t count) {
       w.set_value(2 * i + 1, 100.0 * t + static_cast<double>(i));
     }
     const uint32_t binding = make.builder.constant(std::make_shared<const Tensor>(std::move(w)));
-    weights.push_back(make.builder.allocation(
-        {make.builder.type(dense_type(DType::f32, {count, 2})), TileId(t), Role::parameter, binding, AllocationId()}));
+    weights.push_back(
+        make.builder.allocation({make.builder.type({DType::f32, {count, 2}}), TileId(t), Role::parameter, binding}));
   }
   make.builder.begin_region();
   make.builder.begin_superstep();

@@ -44,11 +44,11 @@ class Mixer {
 }  // namespace
 
 size_t InternHash::operator()(const TensorType& value) const {
-  return Mixer().add(value.dtype).add(value.extents).add(value.padded).add(value.order).add(value.padding).result();
+  return Mixer().add(value.dtype).add(value.extents).result();
 }
 
 size_t InternHash::operator()(const Geometry& value) const {
-  return Mixer().add(value.extents).add(value.strides).add(value.valid).result();
+  return Mixer().add(value.extents).add(value.strides).result();
 }
 
 size_t InternHash::operator()(const KernelContract& value) const {

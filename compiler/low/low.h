@@ -16,7 +16,7 @@ Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& ma
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine);
 
 // Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is
-// dead afterwards or whose destination can be an alias are gone, allocations that nothing reads are dropped, and neighbouring
+// only brings an input to its place or a result out of it are gone, with the allocations that nothing uses then, and neighbouring
 // supersteps without a dependency between tiles are one. Same results, element by element.
 struct SimplifyOptions {
   bool join_supersteps = true;  // what lives in different supersteps may share memory; what lives in one may not

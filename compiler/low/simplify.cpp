@@ -72,11 +72,7 @@ class Simplifier {
     }
   }
 
-  void fix(const View& view) {
-    AllocationId id = view.allocation;
-    while (graph_.allocation(id).alias.valid()) id = graph_.allocation(id).alias;
-    fixed_[id.index] = true;
-  }
+  void fix(const View& view) { fixed_[view.allocation.index] = true; }
 
   // If every use of the interface tensor's allocation is a whole, contiguous copy in one superstep outside of any Repeat, from or to
   // one place of another allocation that nothing else uses in the meantime: that place.
@@ -105,9 +101,7 @@ class Simplifier {
     }
     if (moved != tensor.type.shape.elements() || place->offset < 0) return {};
     const Allocation& target = graph_.allocation(place->allocation);
-    if (target.role != Role::intermediate || target.alias.valid() ||
-        (bound_[place->allocation.index] & (input ? 1 : 2)) != 0)
-      return {};
+    if (target.role != Role::intermediate || (bound_[place->allocation.index] & (input ? 1 : 2)) != 0) return {};
     const auto size = static_cast<int64_t>(byte_size(tensor.type.dtype));
     const int64_t first = place->offset * size, last = first + moved * size - 1;
     for (const Use& use : uses_[place->allocation.index]) {

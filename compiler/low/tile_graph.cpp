@@ -36,7 +36,7 @@ class Comparison {
   }
   bool allocations() const {
     return same(a_.allocations(), b_.allocations(), [](const Allocation& x, const Allocation& y) {
-      return x.type == y.type && x.home == y.home && x.role == y.role && x.binding == y.binding && x.alias == y.alias;
+      return x.type == y.type && x.home == y.home && x.role == y.role && x.binding == y.binding;
     });
   }
   bool constants() const { return same(a_.constants(), b_.constants()); }

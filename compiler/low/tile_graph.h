@@ -6,7 +6,7 @@
 // Semantics
 //  - An allocation is storage with a home: global memory, or one tile's memory. A view is a box inside an allocation:
 //      element (i0, i1, …) lies at  offset + sum of i * stride + sum over terms of (iteration[level] mod period) * stride
-//    in elements of the allocation's storage (its padded extents in row-major order of `order`).
+//    in elements of the allocation's storage.
 //  - A superstep is: exchanges, barrier, then commands; each tile does its own in order. A tile may read what itself wrote earlier in
 //    the superstep; what another tile wrote it may read in a later superstep only. No two tiles write the same element in a superstep,
 //    and none writes what another reads in it.
@@ -42,25 +42,16 @@ using RepeatId = Id<struct RepeatTag>;
 using RegionId = Id<struct RegionTag>;
 using TileId = Id<struct TileTag>;
 
-enum class Padding : uint8_t {
-  unspecified,  // nothing reads it
-  zero,         // the producer writes zeros in the superstep that writes the data
-};
-
 struct TensorType {
   DType dtype = DType::f32;
-  Shape extents;  // of the data
-  Shape padded;   // of the storage, at least `extents` on every axis
-  Shape order;    // axes from outermost to innermost in storage
-  Padding padding = Padding::unspecified;
+  Shape extents;  // row-major
   bool operator==(const TensorType&) const = default;
 };
 
-// The box of a view: extents, their strides in storage elements, and how much of each axis is data (the rest is padding).
+// The box of a view: extents, and their strides in elements.
 struct Geometry {
   Shape extents;
   Strides strides;
-  Shape valid;
   bool operator==(const Geometry&) const = default;
 };
 
@@ -71,7 +62,6 @@ struct Allocation {
   TileId home;  // none: global memory
   Role role = Role::intermediate;
   uint32_t binding = 0;  // input / output: which one; parameter: index into TileGraph::constants()
-  AllocationId alias;    // shares the storage of that earlier allocation (same bytes), or none
 };
 
 struct Term {
@@ -231,6 +221,9 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
+// Of Repeats in Repeats; bounds recursion.
+inline constexpr size_t max_nested_repeats = 64;
+
 struct RepeatStep {
   uint32_t level = 0;
   uint64_t count = 1;  // at least 1
@@ -284,8 +277,7 @@ class TileGraph {
   TileId tile(const Command& command) const {
     return command.kind == Command::Kind::run ? runs_[command.index].tile : copies_[command.index].tile;
   }
-  // Elements of an allocation's storage: the product of its padded extents.
-  int64_t storage_elements(AllocationId id) const { return type(id).padded.elements(); }
+  int64_t storage_elements(AllocationId id) const { return type(id).extents.elements(); }
   uint64_t storage_bytes(AllocationId id) const {
     return static_cast<uint64_t>(storage_elements(id)) * byte_size(type(id).dtype);
   }
@@ -322,7 +314,7 @@ bool operator==(const TileGraph& a, const TileGraph& b);
 // overlap is exact for views of one allocation with equal strides). ErrorKind::internal naming superstep, tile and operands.
 Result<void> verify(const TileGraph& graph);
 
-// "low-tiles 1", the interned tables, allocations, then regions of supersteps of commands.
+// "low-tiles 2", the interned tables, allocations, then regions of supersteps of commands.
 std::string print(const TileGraph& graph);
 Result<TileGraph> parse_tile_graph(std::string_view text, const ConstantsByHash& constants);
 

@@ -241,16 +241,12 @@ class Parser {
       TensorType type;
       type.dtype = line.dtype();
       type.extents = line.shape("extents");
-      type.padded = line.shape("padded");
-      type.order = line.shape("order");
-      type.padding = line.one_of<Padding>("'unspecified' or 'zero'", padding_names);
       types_.push_back(builder_->type(type));
     } else if (word == "geometry") {
       numbered(line, geometries_);
       Geometry geometry;
       geometry.extents = line.shape("extents");
       geometry.strides = line.shape("strides");
-      geometry.valid = line.shape("valid");
       geometries_.push_back(builder_->geometry(geometry));
     } else if (word == "contract") {
       contract(line);
@@ -390,12 +386,6 @@ class Parser {
     allocation.role = line.one_of<Role>("a role", role_names);
     line.expect("binding");
     allocation.binding = line.index("binding", UINT32_MAX);
-    line.expect("alias");
-    if (line.peek() == "none") {
-      line.word();
-    } else if (const uint32_t alias = line.index("allocation", allocations_.size()); line.good()) {
-      allocation.alias = allocations_[alias];
-    }
     if (!line.good()) return;
     allocation.type = types_[type];
     if (allocation.role == Role::parameter) {

@@ -1,9 +1,9 @@
 // Text of tile graphs. A line is a fact; a view is "a3:g2@128", with "+0%2*4096" for each term (level, period, stride).
 //
-//   low-tiles 1
+//   low-tiles 2
 //   machine host tiles 16
-//   type 0 f32 extents [5,7] padded [5,8] order [0,1] zero
-//   geometry 0 extents [5,7] strides [8,1] valid [5,7]
+//   type 0 f32 extents [5,7]
+//   geometry 0 extents [5,7] strides [7,1]
 //   contract 0 gemm extents [5,7,3] math f32 accumulate f32 stage 0 operands f32:su f32:su f32:su expr t0 = input.f32 0
 //   contract 1 reduce extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:u inner 1 sum first expr … map …
 //   contract 2 rowwise extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 softmax epsilon 1.5p-20 expr …
@@ -13,7 +13,7 @@
 //     scale 1p-1 softcap 0p+0 masked causal continues partial empty_is_zero expr …       (one line; each of these flags or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256
-//   allocation 0 type 0 home global intermediate binding 0 alias none
+//   allocation 0 type 0 home global intermediate binding 0
 //   input f32[5,7] a0@0 "x"
 //   region
 //     superstep
@@ -86,14 +86,12 @@ class Printer {
   void tables() {
     for (size_t i = 0; i < graph_.types().size(); ++i) {
       const TensorType& type = graph_.types()[i];
-      out_ +=
-          fmt::format("type {} {} extents {} padded {} order {} {}\n", i, name(type.dtype), to_string(type.extents),
-                      to_string(type.padded), to_string(type.order), padding_names[static_cast<size_t>(type.padding)]);
+      out_ += fmt::format("type {} {} extents {}\n", i, name(type.dtype), to_string(type.extents));
     }
     for (size_t i = 0; i < graph_.geometries().size(); ++i) {
       const Geometry& geometry = graph_.geometries()[i];
-      out_ += fmt::format("geometry {} extents {} strides {} valid {}\n", i, to_string(geometry.extents),
-                          to_string(geometry.strides), to_string(geometry.valid));
+      out_ += fmt::format("geometry {} extents {} strides {}\n", i, to_string(geometry.extents),
+                          to_string(geometry.strides));
     }
     for (size_t i = 0; i < graph_.contracts().size(); ++i) {
       const KernelContract& contract = graph_.contracts()[i];
@@ -122,9 +120,9 @@ class Printer {
     }
     for (size_t i = 0; i < graph_.allocations().size(); ++i) {
       const Allocation& allocation = graph_.allocations()[i];
-      out_ += fmt::format("allocation {} type {} home {} {} binding {} alias {}\n", i, allocation.type.index,
+      out_ += fmt::format("allocation {} type {} home {} {} binding {}\n", i, allocation.type.index,
                           id_or(allocation.home.index, "global"), role_names[static_cast<size_t>(allocation.role)],
-                          allocation.binding, id_or(allocation.alias.index, "none"));
+                          allocation.binding);
     }
   }
 

@@ -11,44 +11,24 @@ namespace low {
 namespace {
 
 constexpr uint32_t max_tiles = 1U << 20;
-constexpr size_t max_depth = 64;  // of Repeats; bounds recursion
 
 using Problem = std::string;  // empty: none
 
 Problem check(const TensorType& type) {
-  const int rank = type.extents.rank();
-  if (type.padded.rank() != rank || type.order.rank() != rank) {
-    return fmt::format("extents {}, padded {} and order {} differ in rank", to_string(type.extents),
-                       to_string(type.padded), to_string(type.order));
-  }
-  uint32_t seen = 0;
-  for (int axis = 0; axis < rank; ++axis) {
-    if (type.extents[axis] < 0 || type.padded[axis] < type.extents[axis]) {
-      return fmt::format("padded extents {} are less than extents {}", to_string(type.padded), to_string(type.extents));
-    }
-    if (type.order[axis] >= 0 && type.order[axis] < rank) seen |= 1U << type.order[axis];
-  }
-  if (seen != (1U << rank) - 1) return fmt::format("order {} is no permutation of its axes", to_string(type.order));
-  const std::optional<int64_t> elements = checked_elements(type.padded.extents());
-  if (!elements || *elements > max_tensor_bytes / static_cast<int64_t>(byte_size(type.dtype))) {
-    return fmt::format("{}{} is larger than {} bytes", name(type.dtype), to_string(type.padded), max_tensor_bytes);
-  }
+  const std::optional<int64_t> elements = checked_elements(type.extents.extents());
+  if (!elements || *elements > max_tensor_bytes / static_cast<int64_t>(byte_size(type.dtype)))
+    return fmt::format("{}{} is negative or larger than {} bytes", name(type.dtype), to_string(type.extents),
+                       max_tensor_bytes);
   return "";
 }
 
 Problem check(const Geometry& geometry) {
-  const int rank = geometry.extents.rank();
-  if (geometry.strides.rank() != rank || geometry.valid.rank() != rank) {
-    return fmt::format("extents {}, strides {} and valid {} differ in rank", to_string(geometry.extents),
-                       to_string(geometry.strides), to_string(geometry.valid));
+  if (geometry.strides.rank() != geometry.extents.rank()) {
+    return fmt::format("extents {} and strides {} differ in rank", to_string(geometry.extents),
+                       to_string(geometry.strides));
   }
   if (!checked_elements(geometry.extents.extents())) {
     return fmt::format("extents {} are out of range", to_string(geometry.extents));
-  }
-  for (int axis = 0; axis < rank; ++axis) {
-    if (geometry.valid[axis] < 0 || geometry.valid[axis] > geometry.extents[axis]) {
-      return fmt::format("valid {} is not within extents {}", to_string(geometry.valid), to_string(geometry.extents));
-    }
   }
   return "";
 }
@@ -81,7 +61,6 @@ class Verifier {
     LOW_TRY_VOID(each("geometry", graph_.geometries()));
     LOW_TRY_VOID(each("contract", graph_.contracts()));
     LOW_TRY_VOID(each("descriptor", graph_.descriptors()));
-    roots_ = storage_roots(graph_);
     sizes_.reserve(graph_.allocations().size());
     for (size_t i = 0; i < graph_.allocations().size(); ++i) sizes_.push_back(graph_.storage_elements(AllocationId(i)));
     for (const Geometry& geometry : graph_.geometries()) {
@@ -114,29 +93,18 @@ class Verifier {
   }
 
   Result<void> allocations() {
-    parameter_roots_ = Table<AllocationId, uint8_t>(roots_.size());
-    for (size_t i = 0; i < roots_.size(); ++i) {
+    is_parameter_ = Table<AllocationId, uint8_t>(graph_.allocations().size());
+    for (size_t i = 0; i < graph_.allocations().size(); ++i) {
       const AllocationId id(i);
       const Allocation& allocation = graph_.allocation(id);
       const auto wrong = [i](const std::string& what) { return problem(fmt::format("allocation {}: {}", i, what)); };
       if (allocation.home.valid() && allocation.home.index >= graph_.tiles()) {
         return wrong(fmt::format("its home is tile {} of {}", allocation.home.index, graph_.tiles()));
       }
-      if (allocation.alias.valid()) {
-        if (graph_.allocation(allocation.alias).home != allocation.home) return wrong("its alias has another home");
-        if (graph_.storage_bytes(allocation.alias) != graph_.storage_bytes(id)) {
-          return wrong(fmt::format("it has {} bytes, its alias {}", graph_.storage_bytes(id),
-                                   graph_.storage_bytes(allocation.alias)));
-        }
-      }
       if (allocation.role != Role::parameter) continue;
-      parameter_roots_[roots_[id]] = 1;
-      if (allocation.alias.valid()) return wrong("a parameter cannot be an alias");
+      is_parameter_[id] = 1;
       const TensorType& type = graph_.type(id);
       const ConstantBox& tensor = graph_.constants()[allocation.binding];
-      bool dense = type.padded == type.extents;
-      for (int axis = 0; axis < type.order.rank(); ++axis) dense = dense && type.order[axis] == axis;
-      if (!dense) return wrong("a parameter has to be dense and row-major");
       if (type.dtype != tensor.dtype() || graph_.storage_elements(id) != tensor.elements()) {
         return wrong(fmt::format("it is {}{}, its constant {}{}", name(type.dtype), to_string(type.extents),
                                  name(tensor.dtype()), to_string(tensor.shape)));
@@ -147,7 +115,7 @@ class Verifier {
 
   Result<void> interface() const {
     struct Range {
-      AllocationId root;
+      AllocationId allocation;
       uint64_t begin, end;
       size_t input;
     };
@@ -161,8 +129,8 @@ class Verifier {
           return problem(fmt::format("{} {} '{}': {}", label, i, tensor.name, what));
         };
         const AllocationId id = tensor.allocation;
-        if (id.index >= roots_.size()) return wrong("it has no allocation");
-        if (parameter_roots_[roots_[id]] != 0) return wrong("it lies in a parameter");
+        if (id.index >= graph_.allocations().size()) return wrong("it has no allocation");
+        if (is_parameter_[id] != 0) return wrong("it lies in a parameter");
         const DType dtype = graph_.type(id).dtype;
         if (tensor.type.dtype != dtype) {
           return wrong(fmt::format("it is {}, its allocation {}", name(tensor.type.dtype), name(dtype)));
@@ -177,11 +145,11 @@ class Verifier {
         const uint64_t begin = static_cast<uint64_t>(tensor.offset) * byte_size(dtype);
         const uint64_t end = begin + static_cast<uint64_t>(*elements) * byte_size(dtype);
         for (const Range& other : bound) {
-          if (other.root == roots_[id] && other.begin < end && begin < other.end) {
+          if (other.allocation == id && other.begin < end && begin < other.end) {
             return wrong(fmt::format("it shares storage with input {}", other.input));
           }
         }
-        bound.push_back({roots_[id], begin, end, i});
+        bound.push_back({id, begin, end, i});
       }
     }
     return {};
@@ -201,7 +169,8 @@ class Verifier {
             fmt::format("repeat {} has level {}, it lies in {} others", step.index, repeat.level, counts_.size()));
       }
       if (repeat.count == 0) return problem(fmt::format("repeat {} has count 0, expected at least 1", step.index));
-      if (counts_.size() == max_depth) return problem(fmt::format("Repeats nest deeper than {}", max_depth));
+      if (counts_.size() == max_nested_repeats)
+        return problem(fmt::format("Repeats nest deeper than {}", max_nested_repeats));
       counts_.push_back(repeat.count);
       LOW_TRY_VOID(region(repeat.body));
       counts_.pop_back();
@@ -234,7 +203,7 @@ class Verifier {
       LOW_TRY_VOID(uses);
     }
     for (const Command& command : graph_.commands(step)) LOW_TRY_VOID(in_place(command));
-    if (const auto rule = verify_superstep_rule(graph_, step, roots_, counts_, budget_); !rule) {
+    if (const auto rule = verify_superstep_rule(graph_, step, counts_, budget_); !rule) {
       return fail(rule.error().kind, fmt::format("tile graph: superstep {}: {}", superstep_, rule.error().message));
     }
     return {};
@@ -271,7 +240,7 @@ class Verifier {
                                    superstep_, index, name(dtype), name(graph_.type(destination.allocation).dtype)));
       }
       ++operand;
-      if (!is_plainly_in_bounds(destination) || parameter_roots_[roots_[destination.allocation]] != 0)
+      if (!is_plainly_in_bounds(destination) || is_parameter_[destination.allocation] != 0)
         LOW_TRY_VOID(use(use_of(destination, to, destination)));
       ++ordinal;
     }
@@ -374,7 +343,7 @@ class Verifier {
       }
       if (term.period == 0) return problem(use, "a term of period 0");
     }
-    if (use.write && parameter_roots_[roots_[use.view.allocation]] != 0) {
+    if (use.write && is_parameter_[use.view.allocation] != 0) {
       return problem(use, fmt::format("it writes to allocation {}, a parameter", use.view.allocation.index));
     }
     const TileId home = graph_.allocation(use.view.allocation).home;
@@ -411,9 +380,9 @@ class Verifier {
   Result<void> in_place(const Command& command) const {
     if (command.kind == Command::Kind::run) {
       const std::span<const View> operands = graph_.operands(graph_.runs()[command.index]);
-      const AllocationId result_root = roots_[operands.back().allocation];
+      const AllocationId result = operands.back().allocation;
       if (std::ranges::none_of(operands.first(operands.size() - 1),
-                               [&](const View& view) { return roots_[view.allocation] == result_root; }))
+                               [&](const View& view) { return view.allocation == result; }))
         return {};
     }
     std::vector<ViewUse> uses;
@@ -432,7 +401,7 @@ class Verifier {
     }
     for (size_t i = 0; i + 1 < uses.size(); ++i) {
       const ViewUse& operand = uses[i];
-      if (roots_[operand.view.allocation] != roots_[result.view.allocation]) continue;
+      if (operand.view.allocation != result.view.allocation) continue;
       if (!uses_overlap(graph_, operand, result, counts_)) continue;
       bool same = command.kind == Command::Kind::run && i >= others && operand.view.offset == result.view.offset &&
                   byte_size(graph_.type(operand.view.allocation).dtype) ==
@@ -450,8 +419,7 @@ class Verifier {
   }
 
   const TileGraph& graph_;
-  Table<AllocationId, AllocationId> roots_;
-  Table<AllocationId, uint8_t> parameter_roots_;
+  Table<AllocationId, uint8_t> is_parameter_;
   std::vector<int64_t> sizes_;    // by allocation: elements
   std::vector<Reach> reaches_;    // by geometry: of an offset of 0, without terms
   std::vector<uint64_t> counts_;  // of the enclosing Repeats

@@ -252,50 +252,40 @@ std::string to_string(const ViewUse& use) {
                      use.operand);
 }
 
-Table<AllocationId, AllocationId> storage_roots(const TileGraph& graph) {
-  Table<AllocationId, AllocationId> roots(graph.allocations().size());
-  for (size_t i = 0; i < roots.size(); ++i) {
-    const AllocationId id(i);
-    const AllocationId alias = graph.allocation(id).alias;
-    roots[id] = alias.valid() ? roots[alias] : id;
-  }
-  return roots;
-}
-
 bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, std::span<const uint64_t> counts) {
   const ByteBox x = box_of(graph, a), y = box_of(graph, b);
   return same_terms(graph, a, b) ? overlap(x, y) : overlap_in_iterations(graph, a, x, b, y, counts);
 }
 
-Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep,
-                                   const Table<AllocationId, AllocationId>& roots, std::span<const uint64_t> counts,
+Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep, std::span<const uint64_t> counts,
                                    RuleBudget& budget) {
-  // Only storages that a tile writes and that another tile touches can race: first who writes where, then who reads that.
+  // Only allocations that a tile writes and that another tile touches can race: first who writes where, then who reads that.
   enum : uint8_t { written = 1, several_tiles = 2 };
-  Table<AllocationId, uint8_t> state(roots.size());
-  Table<AllocationId, TileId> first_tile(roots.size());
+  const size_t allocations = graph.allocations().size();
+  Table<AllocationId, uint8_t> state(allocations);
+  Table<AllocationId, TileId> first_tile(allocations);
   bool suspects = false;
   const auto write = [&](const View& view, TileId tile) {
-    const AllocationId root = roots[view.allocation];
-    if (state[root] == 0) {
-      state[root] = written;
-      first_tile[root] = tile;
-    } else if (first_tile[root] != tile) {
-      state[root] = written | several_tiles;
+    const AllocationId id = view.allocation;
+    if (state[id] == 0) {
+      state[id] = written;
+      first_tile[id] = tile;
+    } else if (first_tile[id] != tile) {
+      state[id] = written | several_tiles;
       suspects = true;
     }
   };
   const auto read = [&](const View& view, TileId tile) {
-    const AllocationId root = roots[view.allocation];
-    if (state[root] == 0 || first_tile[root] == tile) return;
-    state[root] = written | several_tiles;
+    const AllocationId id = view.allocation;
+    if (state[id] == 0 || first_tile[id] == tile) return;
+    state[id] = written | several_tiles;
     suspects = true;
   };
   for (const bool writes : {true, false}) {
     uint32_t ordinal = 0;
     for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
       const Exchange& exchange = graph.exchanges()[superstep.exchanges.begin + i];
-      if (!writes && state[roots[exchange.source.allocation]] == 0) {
+      if (!writes && state[exchange.source.allocation] == 0) {
         ordinal += exchange.destinations.count;
         continue;
       }
@@ -322,11 +312,11 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
   if (!suspects) return {};
   Shifts shifts(graph);
   std::vector<std::pair<AllocationId, std::vector<Use>>> storages;
-  Table<AllocationId, uint32_t> position(roots.size(), UINT32_MAX);
+  Table<AllocationId, uint32_t> position(allocations, UINT32_MAX);
   bool in_range = true;
   for_each_use(graph, superstep, [&](const ViewUse& use) {
-    const AllocationId root = roots[use.view.allocation];
-    if (state[root] != (written | several_tiles)) return;
+    const AllocationId id = use.view.allocation;
+    if (state[id] != (written | several_tiles)) return;
     Reach elements;
     if (!reach(use.extents, use.strides, use.chunk, use.view.offset, graph.terms(use.view), counts, elements)) {
       in_range = false;
@@ -334,15 +324,15 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
     }
     if (elements.high < elements.low) return;
     const auto bytes = static_cast<int64_t>(element_bytes(graph, use));
-    if (position[root] == UINT32_MAX) {
-      position[root] = static_cast<uint32_t>(storages.size());
-      storages.emplace_back(root, std::vector<Use>());
+    if (position[id] == UINT32_MAX) {
+      position[id] = static_cast<uint32_t>(storages.size());
+      storages.emplace_back(id, std::vector<Use>());
     }
-    storages[position[root]].second.push_back(
+    storages[position[id]].second.push_back(
         {use, shifts.number(use), box_of(graph, use), elements.low * bytes, (elements.high + 1) * bytes});
   });
   if (!in_range) return fail(ErrorKind::internal, "a view is out of range");
-  for (auto& [root, uses] : storages) LOW_TRY_VOID(StorageRaces(graph, counts, uses, budget).check());
+  for (auto& [id, uses] : storages) LOW_TRY_VOID(StorageRaces(graph, counts, uses, budget).check());
   return {};
 }
 

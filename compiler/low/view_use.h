@@ -72,9 +72,6 @@ void for_each_use(const TileGraph& graph, const Superstep& superstep, Function&&
 // "tile 3, run 12, operand 0".
 std::string to_string(const ViewUse& use);
 
-// The allocation whose storage an allocation has: the end of its chain of aliases.
-Table<AllocationId, AllocationId> storage_roots(const TileGraph& graph);
-
 // What proving the rule may still take, in comparisons of two uses or of two runs of bytes: 2^26 take some seconds. Supersteps of real
 // models take thousands; but uses whose bytes interleave have to be compared in pairs, and a few bytes of a model make many of them.
 struct RuleBudget {
@@ -84,8 +81,7 @@ struct RuleBudget {
 // The rule on top of tile_graph.h for one superstep that runs inside Repeats of these counts (outermost first): no tile touches what
 // another writes. All views must have been checked for bounds. ErrorKind::internal naming both uses; ErrorKind::unsupported when
 // the budget ends.
-Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep,
-                                   const Table<AllocationId, AllocationId>& roots, std::span<const uint64_t> counts,
+Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep, std::span<const uint64_t> counts,
                                    RuleBudget& budget);
 
 // Whether two uses of one storage can touch the same byte in the same iteration of Repeats of these counts. Exact but where

@@ -182,26 +182,26 @@ std::vector<RepeatRange> repeat_ranges(const TileGraph& graph) {
 }
 
 Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph) {
-  const Table<AllocationId, AllocationId> roots = storage_roots(graph);
+  const size_t allocations = graph.allocations().size();
   const std::vector<RepeatRange> ranges = repeat_ranges(graph);
   const uint32_t last_position = graph.supersteps().empty() ? 0 : static_cast<uint32_t>(graph.supersteps().size() - 1);
 
-  Table<AllocationId, Lifetime> result(roots.size(), Lifetime{UINT32_MAX, 0});
-  const auto live_at = [&](AllocationId root, uint32_t position) {
-    result[root].first = std::min(result[root].first, position);
-    result[root].last = std::max(result[root].last, position);
+  Table<AllocationId, Lifetime> result(allocations, Lifetime{UINT32_MAX, 0});
+  const auto live_at = [&](AllocationId id, uint32_t position) {
+    result[id].first = std::min(result[id].first, position);
+    result[id].last = std::max(result[id].last, position);
   };
   // Where nothing is repeated, no more than the positions has to be known.
   const bool repeats = std::ranges::any_of(ranges, [](const RepeatRange& range) { return !range.empty(); });
-  Table<AllocationId, std::vector<StorageUse>> uses(roots.size());
+  Table<AllocationId, std::vector<StorageUse>> uses(allocations);
   for (uint32_t position = 0; position < graph.supersteps().size(); ++position) {
     for_each_use(graph, graph.supersteps()[position], [&](const ViewUse& use) {
       if (!repeats) {
         if (std::ranges::find(use.extents, 0) == use.extents.end() && use.chunk > 0)
-          live_at(roots[use.view.allocation], position);
+          live_at(use.view.allocation, position);
         return;
       }
-      std::vector<StorageUse>& list = uses[roots[use.view.allocation]];
+      std::vector<StorageUse>& list = uses[use.view.allocation];
       StorageUse next{position, use.write, use.view.terms.count > 0,
                       byte_box(use.extents, use.strides, use.chunk, use.view.offset,
                                byte_size(graph.type(use.view.allocation).dtype))};
@@ -219,44 +219,42 @@ Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph) {
   }
 
   double steps = max_steps;
-  Table<AllocationId, uint8_t> outside(roots.size());  // used before or after all supersteps
-  Table<AllocationId, uint8_t> always(roots.size());
-  for (size_t i = 0; i < roots.size(); ++i) {
-    if (graph.allocation(AllocationId(i)).role == Role::parameter) always[roots[AllocationId(i)]] = 1;
+  Table<AllocationId, uint8_t> outside(allocations);  // used before or after all supersteps
+  Table<AllocationId, uint8_t> always(allocations);
+  for (size_t i = 0; i < allocations; ++i) {
+    if (graph.allocation(AllocationId(i)).role == Role::parameter) always[AllocationId(i)] = 1;
   }
   for (const InterfaceTensor& tensor : graph.inputs()) {
-    live_at(roots[tensor.allocation], 0);
-    outside[roots[tensor.allocation]] = 1;
+    live_at(tensor.allocation, 0);
+    outside[tensor.allocation] = 1;
   }
   for (const InterfaceTensor& tensor : graph.outputs()) {
-    live_at(roots[tensor.allocation], last_position);
-    outside[roots[tensor.allocation]] = 1;
+    live_at(tensor.allocation, last_position);
+    outside[tensor.allocation] = 1;
   }
-  for (size_t i = 0; i < roots.size(); ++i) {
-    const AllocationId root(i);
-    const std::vector<StorageUse>& list = uses[root];
-    if (roots[root] != root) continue;
-    if (always[root] != 0) {
-      result[root] = {0, last_position};
+  for (size_t i = 0; i < allocations; ++i) {
+    const AllocationId id(i);
+    const std::vector<StorageUse>& list = uses[id];
+    if (always[id] != 0) {
+      result[id] = {0, last_position};
       continue;
     }
-    for (const StorageUse& use : list) live_at(root, use.position);
+    for (const StorageUse& use : list) live_at(id, use.position);
     if (!list.empty()) {
       for (const RepeatRange& range : ranges) {
         if (range.empty()) continue;
         const auto begin = std::ranges::lower_bound(list, range.first, {}, &StorageUse::position);
         const auto end = std::ranges::upper_bound(list, range.last, {}, &StorageUse::position);
         if (begin == end) continue;
-        const bool elsewhere = outside[root] != 0 || begin != list.begin() || end != list.end();
-        if (elsewhere || reads_before_writing(std::span(begin, end), graph.storage_bytes(root), steps)) {
-          live_at(root, range.first);
-          live_at(root, range.last);
+        const bool elsewhere = outside[id] != 0 || begin != list.begin() || end != list.end();
+        if (elsewhere || reads_before_writing(std::span(begin, end), graph.storage_bytes(id), steps)) {
+          live_at(id, range.first);
+          live_at(id, range.last);
         }
       }
     }
-    if (result[root].first == UINT32_MAX) result[root] = {0, 0};  // nothing but a name
+    if (result[id].first == UINT32_MAX) result[id] = {0, 0};  // nothing but a name
   }
-  for (size_t i = 0; i < roots.size(); ++i) result[AllocationId(i)] = result[roots[AllocationId(i)]];
   return result;
 }
 

@@ -13,7 +13,7 @@ namespace low {
 namespace {
 
 struct Block {
-  AllocationId root;
+  AllocationId id;
   uint64_t bytes = 0;  // a multiple of the alignment
   Lifetime lifetime;
   uint64_t offset = 0;
@@ -73,7 +73,7 @@ std::optional<uint64_t> pack(std::vector<Block>& blocks, size_t positions, uint6
   std::ranges::sort(blocks, [](const Block& a, const Block& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     if (a.lifetime.first != b.lifetime.first) return a.lifetime.first < b.lifetime.first;
-    return a.root < b.root;
+    return a.id < b.id;
   });
   looks += PlacedBlocks::looks(blocks, positions);
   if (looks > max_looks) return std::nullopt;
@@ -129,8 +129,7 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
   }
   const uint64_t alignment = std::max<uint64_t>(1, machine.alignment_bytes);
   const auto aligned = [&](uint64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
-  const Table<AllocationId, AllocationId> roots = storage_roots(graph);
-  const size_t count = roots.size();
+  const size_t count = graph.allocations().size();
   Placement placement;
   placement.locations = Table<AllocationId, Location>(count);
   placement.lifetimes = lifetimes(graph);
@@ -140,7 +139,6 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
   std::vector<AllocationId> parameter_of(graph.constants().size());  // the first allocation of each constant
   for (size_t i = 0; i < count; ++i) {
     const AllocationId id(i);
-    if (roots[id] != id) continue;
     const Allocation& allocation = graph.allocation(id);
     Block block{id, aligned(graph.storage_bytes(id)), placement.lifetimes[id]};
     if (allocation.home.valid()) {
@@ -183,7 +181,7 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
   if (!arena_bytes) return too_many();
   placement.arena_bytes = *arena_bytes;
   placement.lower_bound_bytes = largest_sum(arena, positions);
-  for (const Block& block : arena) placement.locations[block.root].offset = block.offset;
+  for (const Block& block : arena) placement.locations[block.id].offset = block.offset;
   if (machine.global_memory && placement.arena_bytes + placement.parameter_bytes > machine.global_memory_bytes) {
     return fail(
         ErrorKind::unsupported,
@@ -195,7 +193,7 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
     const std::optional<uint64_t> bytes = pack(blocks, positions, looks);
     if (!bytes) return too_many();
     placement.tile_bytes.push_back(*bytes);
-    for (const Block& block : blocks) placement.locations[block.root].offset = block.offset;
+    for (const Block& block : blocks) placement.locations[block.id].offset = block.offset;
   }
   if (const auto most = std::ranges::max_element(placement.tile_bytes);
       most != placement.tile_bytes.end() && *most > machine.tile_memory_bytes) {
@@ -203,7 +201,6 @@ Result<Placement> place(const TileGraph& graph, const Machine& machine) {
                 fmt::format("placement: the program needs {} bytes on tile {}, a tile of machine {} has {}", *most,
                             most - placement.tile_bytes.begin(), machine.name, machine.tile_memory_bytes));
   }
-  for (size_t i = 0; i < count; ++i) placement.locations[AllocationId(i)] = placement.locations[roots[AllocationId(i)]];
   return placement;
 }
 

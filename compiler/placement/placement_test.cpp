@@ -181,33 +181,29 @@ TEST(Lifetimes, LargeStoragesInManyPieces) {
   }
 }
 
-TEST(Placement, AliasesAndParameters) {
+TEST(Placement, Parameters) {
   Maker make(1);
   const AllocationId x = make.input("x", DType::f32, {16});
   const AllocationId y = make.output("y", DType::f32, {16});
   const AllocationId a = make.allocation(DType::f32, {16});
-  const AllocationId alias = make.builder.allocation(
-      {make.builder.type(hand_made::dense_type(DType::f32, {4, 4})), TileId(), Role::intermediate, 0, a});
   const AllocationId p = make.parameter(Tensor(DType::f32, {3}));
   const AllocationId q = make.parameter(Tensor(DType::f32, {5}));
   make.builder.begin_region();
   superstep(make, [&] { make.copy(0, x, 0, a, 0, 16); });
   superstep(make, [&] { make.copy(0, p, 0, make.allocation(DType::f32, {16}), 0, 3); });
   superstep(make, [&] { make.copy(0, q, 0, make.allocation(DType::f32, {16}), 0, 3); });
-  superstep(make, [&] { make.copy(0, alias, 0, y, 0, 16); });
+  superstep(make, [&] { make.copy(0, a, 0, y, 0, 16); });
   make.builder.end_region();
   const Result<TileGraph> graph = make.finish();
   ASSERT_TRUE(graph) << graph.error().message;
   const Result<Placement> placement = place(*graph, test_machine(1));
   ASSERT_TRUE(placement) << placement.error().message;
-  EXPECT_EQ(placement->locations[a], placement->locations[alias]);
-  EXPECT_EQ(placement->lifetimes[alias], (Lifetime{0, 3}));
   EXPECT_EQ(placement->lifetimes[a], (Lifetime{0, 3}));
   EXPECT_EQ(placement->locations[p], (Location{Memory::parameters, 0}));
   EXPECT_EQ(placement->locations[q], (Location{Memory::parameters, 64}));
   EXPECT_EQ(placement->parameter_bytes, 128U);
   EXPECT_EQ(placement->arena_bytes, 128U);  // x and a at position 0; a with each of the others later
-  EXPECT_THAT(print(*placement, *graph), HasSubstr("allocation 4 parameters offset 0 bytes 12 live 0 to 3"));
+  EXPECT_THAT(print(*placement, *graph), HasSubstr("allocation 3 parameters offset 0 bytes 12 live 0 to 3"));
 
   const Result<Placement> small = place(*graph, test_machine(1, 255));
   ASSERT_FALSE(small);

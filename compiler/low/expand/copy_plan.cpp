@@ -16,8 +16,8 @@ GeometryId MatrixGeometries::operator()(int64_t rows, int64_t columns, int64_t r
   if (key == last_ && last_id_.valid()) return last_id_;
   const auto [position, inserted] = ids_.try_emplace(key);
   if (inserted)
-    position->second = interners_.geometries.intern(
-        {.extents = {rows, columns}, .strides = {key.row_stride, key.column_stride}, .valid = {rows, columns}});
+    position->second =
+        interners_.geometries.intern({.extents = {rows, columns}, .strides = {key.row_stride, key.column_stride}});
   last_ = key;
   last_id_ = position->second;
   return last_id_;
@@ -63,7 +63,7 @@ RelativeCopy plan_relative_copy(const CopyDescriptorKey& key, Interners& interne
               destination = interners.types[key.destination_type].dtype;
   const CopyLoops loops = copy_loops(source, destination, from.extents, from.strides, to.strides);
   const auto collapsed = [&](size_t side) {
-    Geometry box{.extents = loops.box.extents, .strides = loops.box.strides[side], .valid = loops.box.extents};
+    Geometry box{.extents = loops.box.extents, .strides = loops.box.strides[side]};
     for (int axis = 0; axis < box.extents.rank(); ++axis)
       if (box.extents[axis] == 1) box.strides[axis] = 0;
     return interners.geometries.intern(box);

@@ -8,13 +8,8 @@
 namespace low {
 namespace {
 
-TypeId matrix_type(Interners& interners, DType dtype, const Shape& extents, const Shape& order = {0, 1},
-                   Padding padding = Padding::unspecified, const Shape& padded = {}) {
-  return interners.types.intern({.dtype = dtype,
-                                 .extents = extents,
-                                 .padded = padded.rank() == 0 ? extents : padded,
-                                 .order = order,
-                                 .padding = padding});
+TypeId matrix_type(Interners& interners, DType dtype, const Shape& extents) {
+  return interners.types.intern({.dtype = dtype, .extents = extents});
 }
 
 // Two shards, 2 x 3 and 2 x 2, of which rows 1 … 2 and columns 1 … 4 are wanted:
@@ -85,20 +80,10 @@ TEST(CopyPlanKey, RetainsAllThatAPlanDependsOn) {
   };
   const std::vector<Case> cases = {
       {"destination precision", [](Request& r) { r.destination.type = matrix_type(r.interners, DType::f16, {2, 4}); }},
-      {"destination element order",
-       [](Request& r) { r.destination.type = matrix_type(r.interners, DType::f32, {2, 4}, {1, 0}); }},
-      {"destination padding",
-       [](Request& r) { r.destination.type = matrix_type(r.interners, DType::f32, {2, 4}, {0, 1}, Padding::zero); }},
       {"destination allocation extents",
-       [](Request& r) {
-         r.destination.type = matrix_type(r.interners, DType::f32, {2, 4}, {0, 1}, Padding::unspecified, {2, 8});
-       }},
+       [](Request& r) { r.destination.type = matrix_type(r.interners, DType::f32, {2, 8}); }},
       {"destination view", [](Request& r) { r.destination.geometry = r.geometries(2, 4, 8, 1); }},
       {"source precision", [](Request& r) { r.sources[0].type = matrix_type(r.interners, DType::f16, {2, 3}); }},
-      {"source element order",
-       [](Request& r) { r.sources[0].type = matrix_type(r.interners, DType::f32, {2, 3}, {1, 0}); }},
-      {"source padding",
-       [](Request& r) { r.sources[0].type = matrix_type(r.interners, DType::f32, {2, 3}, {0, 1}, Padding::zero); }},
       {"source allocation extents",
        [](Request& r) { r.sources[0].type = matrix_type(r.interners, DType::f32, {3, 3}); }},
       {"source view", [](Request& r) { r.sources[0].geometry = r.geometries(2, 3, 7, 1); }},
@@ -152,15 +137,7 @@ TEST(CopyDescriptorKey, RetainsAllThatADescriptorDependsOn) {
   };
   const std::vector<Case> cases = {
       {"source precision", [&](auto& key) { key.source_type = matrix_type(interners, DType::i32, {4, 8}); }},
-      {"source element order",
-       [&](auto& key) { key.source_type = matrix_type(interners, DType::f32, {4, 8}, {1, 0}); }},
-      {"source padding",
-       [&](auto& key) { key.source_type = matrix_type(interners, DType::f32, {4, 8}, {0, 1}, Padding::zero); }},
       {"destination precision", [&](auto& key) { key.destination_type = matrix_type(interners, DType::f16, {2, 8}); }},
-      {"destination element order",
-       [&](auto& key) { key.destination_type = matrix_type(interners, DType::f32, {2, 8}, {1, 0}); }},
-      {"destination padding",
-       [&](auto& key) { key.destination_type = matrix_type(interners, DType::f32, {2, 8}, {0, 1}, Padding::zero); }},
       {"source view", [&](auto& key) { key.source = geometries(2, 3, 9, 1); }},
       {"destination view", [&](auto& key) { key.destination = geometries(2, 3, 1, 2); }},
       {"order of the copy", [&](auto& key) { key.source = key.destination = geometries(3, 2, 1, 8); }},

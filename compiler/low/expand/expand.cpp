@@ -59,10 +59,9 @@ Result<TileGraph> Expander::run() && {
 }
 
 Placed Expander::new_place(const Type& type, Role role, uint32_t binding) {
-  TensorType storage{.dtype = type.dtype, .extents = type.shape, .padded = type.shape, .order = {}, .padding = {}};
-  for (int axis = 0; axis < type.shape.rank(); ++axis) storage.order.append(axis);
+  const TensorType storage{.dtype = type.dtype, .extents = type.shape};
   const AllocationId id =
-      builder_.allocation({.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
+      builder_.allocation({.type = builder_.type(storage), .home = {}, .role = role, .binding = binding});
   return {.allocation = id, .layout = row_major(type.shape), .terms = {}};
 }
 
@@ -80,7 +79,7 @@ Placed Expander::result_place(RegionState& region, ValueId value) {
 }
 
 View Expander::view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides) {
-  Geometry geometry{.extents = extents, .strides = strides, .valid = extents};
+  Geometry geometry{.extents = extents, .strides = strides};
   for (int axis = 0; axis < extents.rank(); ++axis)
     if (extents[axis] == 1) geometry.strides[axis] = 0;
   return {.allocation = place.allocation,

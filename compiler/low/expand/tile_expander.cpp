@@ -80,10 +80,8 @@ Result<std::vector<Part>> TileExpander::output_parts(const Graph& graph, const R
 Result<TileGraph> TileExpander::run() && {
   RegionState region{.graph = graph_, .plan = plan_.region, .level = 0};
   const auto outside = [&](const Type& type, Role role, uint32_t binding) {
-    TensorType storage{.dtype = type.dtype, .extents = type.shape, .padded = type.shape, .order = {}, .padding = {}};
-    for (int axis = 0; axis < type.shape.rank(); ++axis) storage.order.append(axis);
-    return builder_.allocation(
-        {.type = builder_.type(storage), .home = {}, .role = role, .binding = binding, .alias = {}});
+    const TensorType storage{.dtype = type.dtype, .extents = type.shape};
+    return builder_.allocation({.type = builder_.type(storage), .home = {}, .role = role, .binding = binding});
   };
   const auto whole = [](const Type& type, AllocationId allocation) {
     const MatrixShape matrix = matrix_shape(type.shape);

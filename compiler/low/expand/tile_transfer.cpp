@@ -78,7 +78,7 @@ void TileExpander::add_run(const RunForm& form, std::span<const Placed> places, 
 
 GeometryId TileExpander::geometry(const Shape& extents, const Strides& strides) {
   if (extents.rank() == 2) return geometries_(extents[0], extents[1], strides[0], strides[1]);
-  Geometry geometry{.extents = extents, .strides = strides, .valid = extents};
+  Geometry geometry{.extents = extents, .strides = strides};
   for (int axis = 0; axis < extents.rank(); ++axis)
     if (extents[axis] == 1) geometry.strides[axis] = 0;
   return builder_.geometry(geometry);
@@ -93,15 +93,13 @@ View TileExpander::view(const Placed& place, int64_t offset, const Shape& extent
 
 TypeId TileExpander::local_type(DType dtype, int64_t rows, int64_t columns) {
   const auto [position, inserted] = local_types_.try_emplace({dtype, rows, columns});
-  if (inserted)
-    position->second = builder_.type(
-        {.dtype = dtype, .extents = {rows, columns}, .padded = {rows, columns}, .order = {0, 1}, .padding = {}});
+  if (inserted) position->second = builder_.type({.dtype = dtype, .extents = {rows, columns}});
   return position->second;
 }
 
 Placed TileExpander::new_local(DType dtype, int64_t rows, int64_t columns, TileId tile) {
   const AllocationId id = builder_.allocation(
-      {.type = local_type(dtype, rows, columns), .home = tile, .role = Role::intermediate, .binding = 0, .alias = {}});
+      {.type = local_type(dtype, rows, columns), .home = tile, .role = Role::intermediate, .binding = 0});
   return {.allocation = id, .layout = row_major({rows, columns}), .terms = {}};
 }
 
@@ -133,8 +131,7 @@ Placed TileExpander::constant_rect(const TileValue& value, const Rect& rect, Til
     place->second = builder_.allocation({.type = local_type(value.dtype, steps * rect.rows, rect.columns),
                                          .home = tile,
                                          .role = Role::parameter,
-                                         .binding = slice->second,
-                                         .alias = {}});
+                                         .binding = slice->second});
   }
   Placed result{.allocation = place->second, .layout = row_major({rect.rows, rect.columns}), .terms = {}};
   int64_t stride = rect.rows * rect.columns;

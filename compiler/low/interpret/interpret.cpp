@@ -27,11 +27,7 @@ struct LifetimeEvents {
 class Interpreter {
  public:
   Interpreter(const TileGraph& graph, const Placement* placement, const Schedule* schedule)
-      : graph_(graph),
-        placement_(placement),
-        schedule_(schedule),
-        roots_(storage_roots(graph)),
-        places_(roots_.size()) {}
+      : graph_(graph), placement_(placement), schedule_(schedule), places_(graph.allocations().size()) {}
 
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) {
     if (!graph_.root().valid()) return fail(ErrorKind::internal, "interpreter: the graph has no region");
@@ -50,36 +46,28 @@ class Interpreter {
  private:
   // ---- where things lie
 
-  // One storage for each set of aliases; its granule is the smallest element.
+  // One storage for each allocation.
   void make_separate_storages() {
-    Table<AllocationId, size_t> granules(roots_.size(), 8);
-    Table<AllocationId, uint8_t> constant(roots_.size());
-    for (size_t i = 0; i < roots_.size(); ++i) {
+    for (size_t i = 0; i < places_.size(); ++i) {
       const AllocationId id(i);
-      granules[roots_[id]] = std::min(granules[roots_[id]], byte_size(graph_.type(id).dtype));
-      if (graph_.allocation(id).role == Role::parameter) constant[roots_[id]] = 1;
-    }
-    for (size_t i = 0; i < roots_.size(); ++i) {
-      const AllocationId id(i);
-      if (roots_[id] == id) {
-        storages_.push_back(std::make_unique<Storage>(graph_.storage_bytes(id), granules[id], constant[id] != 0));
-        places_[id] = {storages_.back().get(), 0};
-      }
-      places_[id] = places_[roots_[id]];
+      const bool constant = graph_.allocation(id).role == Role::parameter;
+      storages_.push_back(
+          std::make_unique<Storage>(graph_.storage_bytes(id), byte_size(graph_.type(id).dtype), constant));
+      places_[id] = {storages_.back().get(), 0};
     }
   }
 
   // One storage for each memory of the placement.
   Result<void> make_memories() {
-    if (placement_->locations.size() != roots_.size() || placement_->lifetimes.size() != roots_.size()) {
+    if (placement_->locations.size() != places_.size() || placement_->lifetimes.size() != places_.size()) {
       return fail(ErrorKind::internal,
                   fmt::format("interpreter: the placement has {} locations, the graph {} allocations",
-                              placement_->locations.size(), roots_.size()));
+                              placement_->locations.size(), places_.size()));
     }
     const size_t tiles = placement_->tile_bytes.size();
     std::vector<size_t> granules(2 + tiles, 8);
-    std::vector<size_t> memory_of(roots_.size());
-    for (size_t i = 0; i < roots_.size(); ++i) {
+    std::vector<size_t> memory_of(places_.size());
+    for (size_t i = 0; i < places_.size(); ++i) {
       const AllocationId id(i);
       const Location& location = placement_->locations[id];
       const auto wrong = [i](const std::string& what) {
@@ -93,11 +81,10 @@ class Interpreter {
       } else if (allocation.home.valid()) {
         return wrong(fmt::format("does not lie on its home, tile {}", allocation.home.index));
       }
-      const bool constant = graph_.allocation(roots_[id]).role == Role::parameter;
+      const bool constant = graph_.allocation(id).role == Role::parameter;
       if (location.memory != Memory::tile && constant != (location.memory == Memory::parameters)) {
         return wrong("lies in the wrong memory");
       }
-      if (!(location == placement_->locations[roots_[id]])) return wrong("does not lie where its alias does");
       const uint64_t capacity = memory == 0   ? placement_->arena_bytes
                                 : memory == 1 ? placement_->parameter_bytes
                                               : placement_->tile_bytes[memory - 2];
@@ -117,7 +104,7 @@ class Interpreter {
       const uint64_t rounded = (capacity + granules[memory] - 1) / granules[memory] * granules[memory];
       storages_.push_back(std::make_unique<Storage>(rounded, granules[memory], false));
     }
-    for (size_t i = 0; i < roots_.size(); ++i) {
+    for (size_t i = 0; i < places_.size(); ++i) {
       const AllocationId id(i);
       const uint64_t offset = placement_->locations[id].offset;
       if (offset % byte_size(graph_.type(id).dtype) != 0) {
@@ -175,12 +162,12 @@ class Interpreter {
     events_.superstep_end.resize(graph_.supersteps().size());
     events_.repeat_begin.resize(ranges.size());
     events_.repeat_end.resize(ranges.size());
-    std::vector<uint8_t> keeps_begin(roots_.size()), keeps_end(roots_.size());
-    for (const InterfaceTensor& tensor : graph_.inputs()) keeps_begin[roots_[tensor.allocation].index] = 1;
-    for (const InterfaceTensor& tensor : graph_.outputs()) keeps_end[roots_[tensor.allocation].index] = 1;
-    for (size_t i = 0; i < roots_.size(); ++i) {
+    std::vector<uint8_t> keeps_begin(places_.size()), keeps_end(places_.size());
+    for (const InterfaceTensor& tensor : graph_.inputs()) keeps_begin[tensor.allocation.index] = 1;
+    for (const InterfaceTensor& tensor : graph_.outputs()) keeps_end[tensor.allocation.index] = 1;
+    for (size_t i = 0; i < places_.size(); ++i) {
       const AllocationId id(i);
-      if (roots_[id] != id || graph_.allocation(id).role == Role::parameter) continue;
+      if (graph_.allocation(id).role == Role::parameter) continue;
       const Lifetime& lifetime = placement_->lifetimes[id];
       // The outermost Repeat that the lifetime covers and that starts (ends) with it: then that happens once, not in each iteration.
       size_t begins = ranges.size(), ends = ranges.size();
@@ -221,7 +208,7 @@ class Interpreter {
       return fail(ErrorKind::invalid,
                   fmt::format("interpreter: {} inputs, expected {}", inputs.size(), graph_.inputs().size()));
     }
-    for (size_t i = 0; i < roots_.size(); ++i) {
+    for (size_t i = 0; i < places_.size(); ++i) {
       const AllocationId id(i);
       if (graph_.allocation(id).role != Role::parameter) continue;
       const std::shared_ptr<const Tensor> tensor = graph_.constants()[graph_.allocation(id).binding].tensor();
@@ -267,9 +254,8 @@ class Interpreter {
 
   // Allocations of one constant count as one.
   uint32_t owner_of(AllocationId id) const {
-    const AllocationId root = roots_[id];
-    const Allocation& allocation = graph_.allocation(root);
-    if (allocation.role != Role::parameter) return root.index;
+    const Allocation& allocation = graph_.allocation(id);
+    if (allocation.role != Role::parameter) return id.index;
     return static_cast<uint32_t>(graph_.allocations().size()) + allocation.binding;
   }
 
@@ -420,7 +406,7 @@ class Interpreter {
   template <typename Function>
   bool for_each_element(const ViewUse& use, Function&& function) {
     if (use.chunk == 0 || std::ranges::find(use.extents, 0) != use.extents.end()) return true;
-    if (placement_ != nullptr && graph_.allocation(roots_[use.view.allocation]).role != Role::parameter) {
+    if (placement_ != nullptr && graph_.allocation(use.view.allocation).role != Role::parameter) {
       const Lifetime& lifetime = placement_->lifetimes[use.view.allocation];
       if (superstep_ < lifetime.first || superstep_ > lifetime.last) {
         return wrong(use, use.view.offset,
@@ -450,16 +436,6 @@ class Interpreter {
     }
   }
 
-  // Whether a storage element of the type is padding.
-  static bool is_padding(const TensorType& type, int64_t element) {
-    for (int i = type.order.rank(); i-- > 0;) {
-      const auto axis = static_cast<int>(type.order[i]);
-      if (element % type.padded[axis] >= type.extents[axis]) return true;
-      element /= type.padded[axis];
-    }
-    return false;
-  }
-
   bool in_storage(const ViewUse& use, int64_t element) {
     const int64_t size = graph_.storage_elements(use.view.allocation);
     return (element >= 0 && element < size) || wrong(use, element, fmt::format("which has {}", size));
@@ -467,13 +443,11 @@ class Interpreter {
 
   bool read(const ViewUse& use, std::vector<uint64_t>& elements) {
     const TensorType& type = graph_.type(use.view.allocation);
-    const bool padded = type.padding == Padding::unspecified && type.padded != type.extents;
     const Place& place = places_[use.view.allocation];
     const Storage::Accessor accessor{owner_of(use.view.allocation), use.tile.index, step_};
     const size_t bytes = byte_size(type.dtype);
     return for_each_element(use, [&](int64_t element) {
       if (!in_storage(use, element)) return false;
-      if (padded && is_padding(type, element)) return wrong(use, element, "which is padding of no specified value");
       uint64_t bits = 0;
       const std::string problem =
           place.storage->read(place.offset + static_cast<uint64_t>(element) * bytes, bytes, accessor, bits);
@@ -500,7 +474,6 @@ class Interpreter {
   const TileGraph& graph_;
   const Placement* placement_;  // both, or neither
   const Schedule* schedule_;
-  Table<AllocationId, AllocationId> roots_;
   Table<AllocationId, Place> places_;
   std::vector<std::unique_ptr<Storage>> storages_;
   LifetimeEvents events_;

@@ -260,31 +260,6 @@ TEST(Interpret, FindsUnwrittenOutputs) {
   EXPECT_THAT(result.error().message, HasSubstr("output 'y' has element 3"));
 }
 
-TEST(Interpret, ReadsOfUnspecifiedPadding) {
-  for (const Padding padding : {Padding::zero, Padding::unspecified}) {
-    Maker make(1);
-    const AllocationId x = make.input("x", DType::f32, {8});
-    TensorType type = hand_made::dense_type(DType::f32, {2, 3});
-    type.padded = {2, 4};
-    type.padding = padding;
-    const AllocationId padded = make.builder.allocation({make.builder.type(type), TileId(), Role::intermediate, 0, {}});
-    const AllocationId y = make.output("y", DType::f32, {8});
-    make.builder.begin_region();
-    make.builder.begin_superstep();
-    make.copy(0, x, 0, padded, 0, 8);
-    make.copy(0, padded, 0, y, 0, 8);
-    make.builder.end_superstep();
-    make.builder.end_region();
-    const Result<TileGraph> graph = make.finish();
-    ASSERT_TRUE(graph) << graph.error().message;
-    const auto result = interpret(*graph, std::vector<Tensor>{Tensor(DType::f32, {8})});
-    EXPECT_EQ(result.has_value(), padding == Padding::zero);
-    if (!result) {
-      EXPECT_THAT(result.error().message, HasSubstr("reads element 3 of allocation 1, which is padding"));
-    }
-  }
-}
-
 // The verifier finds races by boxes; the storage finds them again by what happens.
 TEST(Storage, Races) {
   using Accessor = Storage::Accessor;
