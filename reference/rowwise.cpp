@@ -8,8 +8,6 @@
 namespace low::reference {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 void softmax(std::vector<double>& group, bool logarithm) {
   // The maximum; any NaN makes all of the group NaN in what follows, whichever maximum is found beside it.
   const double shift = *std::max_element(group.begin(), group.end());
@@ -54,7 +52,7 @@ Tensor rowwise(const Rowwise& attributes, Operands operands, const Type& result)
         softmax(group, attributes.kind == Rowwise::Kind::log_softmax);
         break;
       case Rowwise::Kind::masked_softmax:
-        if (std::ranges::count(group, -infinity) == std::ssize(group)) {
+        if (std::ranges::count(group, -std::numeric_limits<double>::infinity()) == std::ssize(group)) {
           std::ranges::fill(group, 0);
         } else {
           softmax(group, false);

@@ -16,7 +16,7 @@ double bytes_of(const CopyDescriptor& copy, DType dtype) {
          static_cast<double>(byte_size(dtype));
 }
 
-double rate(const Machine& machine, TileId from, TileId to) {
+double transfer_rate(const Machine& machine, TileId from, TileId to) {
   const bool near = from.valid() && to.valid() && machine.cluster_of(from.index) == machine.cluster_of(to.index);
   return near ? machine.cluster_bytes_per_cycle : machine.across_bytes_per_cycle;
 }
@@ -53,7 +53,7 @@ TileTraffic tile_traffic(const TileGraph& graph, const Machine& machine, const S
         traffic.copied[to.index] += 2 * bytes / machine.own_bytes_per_cycle;
         continue;
       }
-      const double cycles = bytes / rate(machine, from, to);
+      const double cycles = bytes / transfer_rate(machine, from, to);
       if (to.valid()) traffic.received[to.index] += cycles;
       slowest = std::max(slowest, cycles);
     }

@@ -9,8 +9,6 @@
 namespace low {
 namespace {
 
-bool is_arithmetic_float(DType type) { return is_float(type) && !is_fp8(type); }
-
 Result<void> check_float(const Node& node) {
   if (is_arithmetic_float(node.input(0).dtype())) return {};
   return node.invalid(fmt::format("input 0 is {}, f16, bf16, f32 or f64 is expected", to_string(node.input(0).type)));

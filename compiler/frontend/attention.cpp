@@ -28,8 +28,6 @@ struct Request {
   DType compute = DType::f32;
 };
 
-bool is_operand(DType type) { return is_float(type) && !is_fp8(type); }
-
 std::unexpected<Error> wrong_input(const Node& node, int i, std::string_view expected) {
   return node.invalid(fmt::format("input {} is {}, {} is expected", i, to_string(node.input(i).type), expected));
 }
@@ -55,7 +53,7 @@ Result<void> read_shapes(const Node& node, Request& r) {
   const ModelValue& v = node.input(2);
   for (int i = 0; i < 3; ++i) {
     const ModelValue& x = node.input(i);
-    if (!is_operand(x.dtype())) return wrong_input(node, i, "f16, bf16, f32 or f64");
+    if (!is_arithmetic_float(x.dtype())) return wrong_input(node, i, "f16, bf16, f32 or f64");
     if ((x.rank() != 3 && x.rank() != 4) || x.rank() != q.rank()) return wrong_input(node, i, "3 or 4 axes, as in all");
   }
   if (q.dtype() != k.dtype()) {
@@ -134,7 +132,7 @@ Result<void> read_attributes(const Node& node, Request& r) {
   }
   // A softmax in a narrower type would only be less precise.
   LOW_TRY(const auto precision, node.dtype("softmax_precision"));
-  if (precision && !is_operand(*precision)) {
+  if (precision && !is_arithmetic_float(*precision)) {
     return node.invalid(fmt::format("softmax_precision is {}, a float is expected", name(*precision)));
   }
   r.softmax = precision == DType::f64 ? DType::f64 : r.compute;

@@ -13,7 +13,6 @@ namespace low {
 namespace {
 
 // The formats that ONNX computes in: FP8 is for storage.
-bool is_arithmetic_float(DType type) { return is_float(type) && !is_fp8(type); }
 bool is_arithmetic(DType type) { return is_arithmetic_float(type) || is_integer(type); }
 
 enum class Accepts { floats, numbers, signed_numbers, booleans, any_float };

@@ -139,6 +139,8 @@ inline Handled one(Result<ModelValue> value) {
   if (!value) return std::unexpected(std::move(value).error());
   return std::vector<ModelValue>{std::move(*value)};
 }
+// Floats that operators compute with: FP8 is for storage.
+inline bool is_arithmetic_float(DType type) { return is_float(type) && !is_fp8(type); }
 // Attribute stash_type, the type of intermediate results: f32 or nothing. We compute in that or better.
 Result<void> check_stash_type(const Node& node);
 // -rank <= axis < rank, made non-negative.

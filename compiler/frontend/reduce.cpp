@@ -11,8 +11,6 @@
 namespace low {
 namespace {
 
-bool is_arithmetic_float(DType type) { return is_float(type) && !is_fp8(type); }
-
 // Ascending.
 Result<Shape> axes_of(const Node& node, int axes_input_since) {
   std::optional<std::vector<int64_t>> stated;

@@ -8,8 +8,6 @@
 namespace low {
 namespace {
 
-constexpr size_t max_nodes = 4096;
-
 constexpr std::array table = {
     ExprOpInfo{ExprOp::input, "input", 0},
     ExprOpInfo{ExprOp::constant, "constant", 0},
@@ -257,8 +255,9 @@ Result<void> verify(const Expr& expr, std::string_view what) {
     return fail(ErrorKind::internal, fmt::format("{}: {}", what, message));
   };
   if (expr.nodes.empty()) return wrong("an expression without nodes");
-  if (expr.nodes.size() > max_nodes) {
-    return wrong(fmt::format("an expression of {} nodes; at most {} are allowed", expr.nodes.size(), max_nodes));
+  if (expr.nodes.size() > max_expression_nodes) {
+    return wrong(
+        fmt::format("an expression of {} nodes; at most {} are allowed", expr.nodes.size(), max_expression_nodes));
   }
   std::vector<bool> used(expr.nodes.size());
   std::vector<std::optional<DType>> input_types(expr.inputs);

@@ -69,6 +69,8 @@ struct ExprNode {
   bool operator==(const ExprNode&) const = default;
 };
 
+inline constexpr size_t max_expression_nodes = 4096;
+
 struct Expr {
   std::vector<ExprNode> nodes;  // in dependency order; each node is used by a later one, or is the result
   uint16_t inputs = 0;          // number of inputs; an input may be unused

@@ -11,8 +11,6 @@
 namespace low {
 namespace {
 
-constexpr size_t max_nodes = 4096;
-
 int read_inputs(const Expr& expr) {
   int count = 0;
   for (const ExprNode& node : expr.nodes) {
@@ -112,7 +110,8 @@ Result<Expr> parse_expr(std::string_view text) {
       continue;
     }
     const size_t i = expr.nodes.size();
-    if (i >= max_nodes) return fail(ErrorKind::invalid, fmt::format("expression: more than {} nodes", max_nodes));
+    if (i >= max_expression_nodes)
+      return fail(ErrorKind::invalid, fmt::format("expression: more than {} nodes", max_expression_nodes));
     ExprNode node;
     if (const std::string error = parse_statement(statement, i, node); !error.empty()) {
       return fail(ErrorKind::invalid, fmt::format("expression statement {}: {}", i, error));

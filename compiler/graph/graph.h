@@ -285,11 +285,15 @@ class GraphBuilder {
   Graph graph_;
 };
 
+// Bodies of repeats in bodies of repeats.
+inline constexpr int max_region_depth = 32;
+
 // Result shapes, dtypes, operand counts, broadcasting, order, regions: the first violation, naming the operation.
 Result<void> verify(const Graph& graph);
 
-// Text: a version line, then one operation a line, regions indented; see graph/text.cpp. Constants of up to 16 elements print
+// Text: a version line, then one operation a line, regions indented; see graph/text.cpp. Constants of up to max_inline_elements print
 // in full, larger ones by hash; parsing needs `constants` to resolve hashes (hash -> tensor).
+inline constexpr int64_t max_inline_elements = 16;
 std::string print(const Graph& graph);
 using ConstantsByHash = std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>;
 Result<Graph> parse_graph(std::string_view text, const ConstantsByHash& constants);

@@ -13,8 +13,6 @@ namespace low {
 namespace {
 
 // A repeat's body is parsed by recursion.
-constexpr int max_region_depth = 32;
-constexpr int64_t max_inline_elements = 16;
 
 bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||

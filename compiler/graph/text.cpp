@@ -18,6 +18,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/overloaded.h"
 #include "compiler/graph/graph.h"
 #include "compiler/graph/kind_names.h"
 #include "compiler/graph/literal_text.h"
@@ -25,13 +26,6 @@
 
 namespace low {
 namespace {
-
-constexpr int64_t max_inline_elements = 16;
-
-template <typename... T>
-struct Overloaded : T... {
-  using T::operator()...;
-};
 
 std::string quote(std::string_view text) {
   std::string out = "\"";

@@ -5,19 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/overloaded.h"
 #include "compiler/graph/graph.h"
 #include "compiler/graph/kind_names.h"
 #include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {
-
-constexpr int max_region_depth = 32;
-
-template <typename... T>
-struct Overloaded : T... {
-  using T::operator()...;
-};
 
 class Verifier {
  public:

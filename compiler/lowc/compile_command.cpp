@@ -16,8 +16,8 @@ namespace low::lowc {
 namespace {
 
 // The stages that --print shows, in pipeline order.
-constexpr std::array<std::string_view, 10> stages = {"import", "graph",     "plan",     "finalists", "tiles",
-                                                     "cost",   "placement", "schedule", "source",    "program"};
+constexpr std::array<std::string_view, 10> printed_stages = {"import", "graph",     "plan",     "finalists", "tiles",
+                                                             "cost",   "placement", "schedule", "source",    "program"};
 
 // How long a run is predicted to take: of a machine of logical tiles, on so many threads of this processor.
 struct Prediction {
@@ -74,9 +74,9 @@ Result<std::string> print_planned(const std::string& stage, const PlannedProgram
 }
 
 Result<void> run(const CompileCommand& command) {
-  if (!command.print.empty() && std::ranges::find(stages, command.print) == stages.end())
+  if (!command.print.empty() && std::ranges::find(printed_stages, command.print) == printed_stages.end())
     return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print,
-                                              fmt::join(stages, ", ")));
+                                              fmt::join(printed_stages, ", ")));
   if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
   LOW_TRY(CompileOptions options, compile_options(command.model));
   options.passes.keep_single_repeats = command.keep_repeats;

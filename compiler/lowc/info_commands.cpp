@@ -102,12 +102,10 @@ Result<void> workload(const WorkloadCommand& command) {
   return write_file(command.output, std::as_bytes(std::span(bytes)));
 }
 
-int finish(const Result<void>& result) { return result ? 0 : report(result.error()); }
-
 }  // namespace
 
-int inspect_command(const InspectCommand& command) { return finish(inspect(command)); }
-int workload_command(const WorkloadCommand& command) { return finish(workload(command)); }
+int inspect_command(const InspectCommand& command) { return exit_code(inspect(command)); }
+int workload_command(const WorkloadCommand& command) { return exit_code(workload(command)); }
 
 std::string version_text() {
   const auto clang = toolchain_version({});

@@ -263,12 +263,10 @@ Result<void> bench(const BenchCommand& command) {
   return {};
 }
 
-int finish(const Result<void>& result) { return result ? 0 : report(result.error()); }
-
 }  // namespace
 
-int run_command(const RunCommand& command) { return finish(run(command)); }
-int verify_command(const VerifyCommand& command) { return finish(verify(command)); }
-int bench_command(const BenchCommand& command) { return finish(bench(command)); }
+int run_command(const RunCommand& command) { return exit_code(run(command)); }
+int verify_command(const VerifyCommand& command) { return exit_code(verify(command)); }
+int bench_command(const BenchCommand& command) { return exit_code(bench(command)); }
 
 }  // namespace low::lowc

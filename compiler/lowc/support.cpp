@@ -63,6 +63,8 @@ int report(const Error& error) {
   return static_cast<int>(error.kind);
 }
 
+int exit_code(const Result<void>& result) { return result ? 0 : report(result.error()); }
+
 void write_stdout(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Result<std::pair<std::string, std::string>> split_pair(const std::string& text, std::string_view what) {

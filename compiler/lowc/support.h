@@ -14,6 +14,8 @@ namespace low::lowc {
 
 // "lowc: message" on stderr, control characters escaped so that it stays one line; the exit code.
 int report(const Error& error);
+// 0, or that of the error, which it reports.
+int exit_code(const Result<void>& result);
 // Data for the user. A failure shows when main closes stdout.
 void write_stdout(std::string_view text);
 // Sets the log's level: 0 warnings, 1 info, 2 debug. The log goes to stderr.

@@ -6,13 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/integers.h"
 #include "compiler/graph/shapes.h"
 #include "compiler/search/space.h"
 
 namespace low {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 uint64_t product(const AttentionPlan& plan) { return uint64_t{plan.grid_batch} * plan.grid_m * plan.grid_heads; }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/base/integers.h"
 #include "compiler/search/search.h"
 
 namespace low {
@@ -9,9 +10,7 @@ namespace {
 constexpr double strided_penalty = 4;
 constexpr double strided_gemm_penalty = 2;
 
-double round_up(int64_t a, int64_t step) {
-  return static_cast<double>(step <= 1 ? a : (a / step + (a % step != 0 ? 1 : 0)) * step);
-}
+double padded_to(int64_t a, int64_t step) { return static_cast<double>(round_up(a, std::max<int64_t>(step, 1))); }
 
 int64_t node_work(const ExprNode& node) {
   // Small floats compute in f32 and round after every node.
@@ -112,7 +111,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
     const double rate = math.flop_per_cycle;
     // A packed kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not there.
     const bool few_rows = machine.packed_gemm && work.m < work.block_m;
-    const double padded = (few_rows ? m : round_up(work.m, work.block_m)) * round_up(work.n, work.block_n);
+    const double padded = (few_rows ? m : padded_to(work.m, work.block_m)) * padded_to(work.n, work.block_n);
     // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
     double converted = 0;
     if (machine.packed_gemm || byte_size(work.a) != byte_size(math.a)) converted += m * k;
@@ -125,7 +124,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   if (work.kind == KernelWork::Kind::attention) {
     const auto v = static_cast<double>(work.v);
     const double rate = matmul_rate(machine, work.a, work.b).flop_per_cycle;
-    const double rows = round_up(work.m, work.block_m), keys = round_up(work.n, work.block_n);
+    const double rows = padded_to(work.m, work.block_m), keys = padded_to(work.n, work.block_n);
     // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
     const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
     const double elements = m * k + n * (k + v) + m * v * static_cast<double>(work.expression_nodes);
@@ -140,7 +139,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
     return cost;
   }
   // The last vector of a row is as expensive as a full one.
-  const double row = round_up(work.n, work.block_n);
+  const double row = padded_to(work.n, work.block_n);
   cost.compute = expression * row / n;
   cost.padding = cost.compute - expression;
   cost.memory = slowed;

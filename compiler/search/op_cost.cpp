@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "compiler/base/integers.h"
+
 namespace low {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Whether neighbours along the last axis that has any are apart.
 bool innermost_strided(const Shape& shape, const Layout& layout) {

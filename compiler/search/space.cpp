@@ -5,11 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/integers.h"
+
 namespace low {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-int64_t round_up(int64_t a, int64_t step) { return ceil_div(a, step) * step; }
 
 uint64_t accumulator_size(DType a, DType b) { return std::max(byte_size(a), byte_size(b)) > 4 ? 8 : 4; }
 

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 
+#include "compiler/base/integers.h"
 #include "compiler/search/tile_cost.h"
 
 namespace low::tile_account {
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 struct Interval {
   int64_t begin = 0, end = 0;

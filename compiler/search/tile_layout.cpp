@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
+#include "compiler/base/integers.h"
+
 namespace low {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-int64_t part_of(int64_t extent, uint32_t grid) { return std::max<int64_t>(ceil_div(extent, grid), 1); }
-
-struct Interval {
+struct AxisRange {
   int64_t begin = 0, end = 0;
   int64_t size() const { return std::max<int64_t>(end - begin, 0); }
 };
-Interval intersection(Interval a, Interval b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+AxisRange intersection(AxisRange a, AxisRange b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
 // Which of a matrix's row pieces (parts, cut into shares) a row lies in.
 int64_t row_piece(const TileLayout& layout, int64_t row) {
@@ -113,7 +112,7 @@ Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
     return result;
   }
   // The tile's own shard; outside of the grid an empty one.
-  Interval own_batch, own_rows, own_columns;
+  AxisRange own_batch, own_rows, own_columns;
   if (tile < layout.parts()) {
     const auto p = static_cast<int64_t>(tile % layout.shares);
     const auto j = static_cast<int64_t>(tile / layout.shares % layout.grid_n);
@@ -124,7 +123,7 @@ Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
                 std::min({i * layout.part_m + (p + 1) * layout.share, (i + 1) * layout.part_m, layout.m})};
     own_columns = {j * layout.part_n, std::min((j + 1) * layout.part_n, layout.n)};
   }
-  const Interval columns{wanted.column_begin, wanted.column_end};
+  const AxisRange columns{wanted.column_begin, wanted.column_end};
   const int64_t local_columns = intersection(columns, own_columns).size();
   const int64_t column_pieces = (columns.end - 1) / layout.part_n - columns.begin / layout.part_n + 1;
   const Steps steps = steps_of(layout, wanted);
@@ -134,7 +133,7 @@ Arrival arrival(const TileLayout& layout, const Wanted& wanted, uint64_t tile) {
     const int64_t end = matrix * wanted.matrix_rows + wanted.row_end;
     while (row < end) {  // the layout's matrices may be others than the reader's
       const int64_t of = row / layout.m;
-      const Interval rows{row - of * layout.m, std::min(end - of * layout.m, layout.m)};
+      const AxisRange rows{row - of * layout.m, std::min(end - of * layout.m, layout.m)};
       const bool mine = of >= own_batch.begin && of < own_batch.end;
       const int64_t local_rows = mine ? intersection(rows, own_rows).size() : 0;
       result.local += local_rows * local_columns;

@@ -2,8 +2,10 @@
 // counted in the value's matrix [rows, columns]; see plan.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
+#include "compiler/base/integers.h"
 #include "compiler/search/attention.h"
 #include "compiler/search/plan.h"
 #include "compiler/search/space.h"
@@ -33,6 +35,9 @@ struct TileLayout {
   int64_t shard_elements() const { return part_batch * share * part_n; }
   uint64_t parts() const { return uint64_t{grid_batch} * grid_m * grid_n * shares; }
 };
+
+// How much of an axis the first part of a grid has; at least 1.
+inline int64_t part_of(int64_t extent, uint32_t grid) { return std::max<int64_t>(ceil_div(extent, grid), 1); }
 
 // The layouts that decisions give to their results.
 TileLayout layout_of(const MatmulShape& shape, const MatmulPlan& plan);

@@ -5,13 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/integers.h"
 #include "compiler/search/tile_layout.h"
 
 namespace low {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-int64_t part_of(int64_t extent, uint32_t grid) { return std::max<int64_t>(ceil_div(extent, grid), 1); }
 
 uint64_t product(const MatmulPlan& plan) { return uint64_t{plan.grid_batch} * plan.grid_m * plan.grid_n * plan.grid_k; }
 

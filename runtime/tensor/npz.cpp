@@ -111,7 +111,7 @@ Result<AlignedBytes> read_member(zip_t* archive, const Entry& entry) {
   }
 }
 
-Result<std::map<std::string, Tensor>> parse(std::span<const std::byte> bytes) {
+Result<std::map<std::string, Tensor>> read_members(std::span<const std::byte> bytes) {
   LOW_TRY(const Archive archive, open_for_reading(bytes));
   uint64_t budget = std::max<uint64_t>(always_allowed_bytes, bytes.size() * allowed_expansion);
   std::map<std::string, Tensor> tensors;
@@ -172,7 +172,7 @@ Result<std::string> read_all(zip_source_t* source) {
 }  // namespace
 
 Result<std::map<std::string, Tensor>> parse_npz(std::span<const std::byte> bytes, std::string_view what) {
-  Result<std::map<std::string, Tensor>> tensors = parse(bytes);
+  Result<std::map<std::string, Tensor>> tensors = read_members(bytes);
   if (!tensors) return in_context(what, tensors.error());
   return tensors;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/base/hash.h"
 #include "compiler/graph/fold.h"
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/passes/rewriter.h"
@@ -16,11 +17,6 @@ constexpr int64_t least_max_bytes = int64_t{64} << 20;
 constexpr double least_max_steps = double{1 << 26};
 // Each round finishes what the one before made possible; real models need fewer than ten.
 constexpr int max_rounds = 200;
-
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-  return hash;
-}
 
 // Equal operations have equal hashes. Never ordered by, nor printed.
 uint64_t hash_of(const Attributes& attributes, std::span<const ValueId> operands, std::span<const Type> types) {

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "compiler/base/hash.h"
+
 namespace low {
 namespace {
 
@@ -18,10 +20,7 @@ bool is(const Op& op) {
   return std::holds_alternative<Kind>(op.attributes);
 }
 
-uint64_t mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-  return hash;
-}
+using low::mix;  // beside the overload for types
 
 uint64_t mix(uint64_t hash, const Type& type) {
   hash = mix(hash, static_cast<uint64_t>(type.dtype));
@@ -48,9 +47,9 @@ Readers readers_of(const Graph& graph) {
   return readers;
 }
 
-class Finder {
+class RunFinder {
  public:
-  Finder(const Graph& graph, const OpSequence& sequence) : graph_(graph), sequence_(sequence) {
+  RunFinder(const Graph& graph, const OpSequence& sequence) : graph_(graph), sequence_(sequence) {
     // Small numbers for equal kinds of operations: exact, so that what follows compares no more than two integers.
     std::multimap<uint64_t, std::pair<const Op*, size_t>> known;
     for (size_t i = 0; i < size(); ++i) {
@@ -228,7 +227,7 @@ OpSequence op_sequence(const Graph& graph) {
 }
 
 std::vector<LayerRun> find_layer_runs(const Graph& graph, const OpSequence& sequence) {
-  return Finder(graph, sequence).run();
+  return RunFinder(graph, sequence).run();
 }
 
 }  // namespace low

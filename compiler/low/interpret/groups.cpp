@@ -34,8 +34,8 @@ uint64_t extreme(DType dtype, bool largest, std::span<const uint64_t> values) {
   uint64_t best;
   if (values.empty()) {
     if (is_float(dtype)) {
-      const double infinity = std::numeric_limits<double>::infinity();
-      return encode(dtype, largest ? -infinity : infinity, Overflow::propagate);
+      constexpr double endless = std::numeric_limits<double>::infinity();
+      return encode(dtype, largest ? -endless : endless, Overflow::propagate);
     }
     if (dtype == DType::boolean) return largest ? 0 : 1;
     const uint64_t top = uint64_t{1} << (8 * byte_size(dtype) - 1);
