@@ -5,21 +5,11 @@
 #include <filesystem>
 #include <iterator>
 
-#include "compiler/compile.h"
+#include "compiler/test_support.h"
 #include "hwtests/node_tests.h"
-#include "runtime/session.h"
 
 namespace low::node_tests {
 namespace {
-
-RunResult run_package(Device& device, const Compilation& compilation, std::span<const Tensor> inputs) {
-  LOW_TRY(std::string bytes, write_package(compilation, {}));
-  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(std::move(bytes), "node test"));
-  LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(device, std::move(package)));
-  LOW_TRY(Session session, Session::create(std::move(program)));
-  LOW_TRY_VOID(session.poison(std::byte{0xff}));
-  return session.run(inputs);
-}
 
 // Kernels of all at once. Where they cannot be compiled, those of each half: an error ends with the program that it is about.
 std::vector<Result<void>> compile_kernels_of(std::span<Compilation> compilations, const CompileOptions& options,
@@ -52,7 +42,7 @@ std::vector<RunResult> compile_and_run(Device& device, std::span<const GraphRun>
   const std::vector<Result<void>> compiled = compile_kernels_of(compilations, options, alone);
   for (size_t i = 0; i < compilations.size(); ++i) {
     const size_t run = run_of[i];
-    results[run] = compiled[i] ? run_package(device, compilations[i], runs[run].inputs)
+    results[run] = compiled[i] ? test::run_package(compilations[i], device, runs[run].inputs)
                                : RunResult(std::unexpected(compiled[i].error()));
   }
   return results;
