@@ -126,13 +126,14 @@ std::vector<Shape> quantization_shapes(const Shape& x, std::optional<int> axis, 
 
 }  // namespace
 
-bool foldable(const Op& op) {
-  return !std::holds_alternative<Input>(op.attributes) && !std::holds_alternative<Output>(op.attributes) &&
-         !std::holds_alternative<Attention>(op.attributes) && !std::holds_alternative<Repeat>(op.attributes);
+bool foldable(const Attributes& attributes) {
+  return !std::holds_alternative<Input>(attributes) && !std::holds_alternative<Output>(attributes) &&
+         !std::holds_alternative<Attention>(attributes) && !std::holds_alternative<Repeat>(attributes);
 }
 
 Result<std::vector<Tensor>> fold(const Graph& graph, const Op& op, std::span<const Tensor* const> operands) {
-  if (!foldable(op)) return fail(ErrorKind::internal, fmt::format("{} cannot be folded", kind_name(op.attributes)));
+  if (!foldable(op.attributes))
+    return fail(ErrorKind::internal, fmt::format("{} cannot be folded", kind_name(op.attributes)));
   const Type& result = graph.type(graph.result(op));
   Tensor out;
   if (const auto* constant = std::get_if<Constant>(&op.attributes)) {

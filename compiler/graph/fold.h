@@ -10,7 +10,7 @@
 namespace low {
 
 // Whether `fold` evaluates this kind of operation: all but input, output, attention and repeat.
-bool foldable(const Op& op);
+bool foldable(const Attributes& attributes);
 
 // The operation's results for operands with these values. `operands` have the types of the operation's operands.
 // ErrorKind::internal when the operation is not foldable.

@@ -62,10 +62,6 @@ double fold_steps(const Attributes& attributes, std::span<const Tensor* const> o
     const Shape& a = operands[0]->shape();
     return steps * static_cast<double>(std::max<int64_t>(a[a.rank() - (matmul->transpose_a ? 2 : 1)], 1));
   }
-  if (std::holds_alternative<Attention>(attributes)) {
-    const Shape& k = operands[1]->shape();  // for each element of the result all keys, and of each score its products
-    return steps * static_cast<double>(k[1]) * static_cast<double>(std::max<int64_t>(k[2], 1));
-  }
   if (const auto* pointwise = std::get_if<Pointwise>(&attributes))
     return steps * static_cast<double>(pointwise->expr.nodes.size());
   // What reads all of its operands for few results.
@@ -170,7 +166,7 @@ ValueId Rewriter::constant(Tensor tensor, const std::string& name) {
 
 std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std::span<const ValueId> operands,
                                                const Type& type, const std::string& name) {
-  if (std::holds_alternative<Constant>(attributes)) return std::nullopt;
+  if (std::holds_alternative<Constant>(attributes) || !foldable(attributes)) return std::nullopt;
   std::vector<std::shared_ptr<const Tensor>> tensors;
   std::vector<const Tensor*> pointers;
   int64_t operand_bytes = 0;
@@ -196,7 +192,6 @@ std::optional<ValueId> Rewriter::fold_constant(const Attributes& attributes, std
   std::vector<ValueId> inputs;
   for (const ValueId operand : operands) inputs.push_back(builder.input("", builder_.type(operand)));
   const OpId op = builder.add(attributes, inputs, {&type, 1});
-  if (!foldable(builder.peek().op(op))) return std::nullopt;
   Result<std::vector<Tensor>> folded = fold(builder.peek(), builder.peek().op(op), pointers);
   if (!folded) return std::nullopt;
   return constant(std::move((*folded)[0]), name);
