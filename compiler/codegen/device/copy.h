@@ -21,7 +21,7 @@ LOW_INLINE void copy_run(i64 count, typename Kernel::Destination* to, const type
       for (i64 j = 0; j < count; ++j) to[j] = from[j];
     }
   } else {
-#pragma clang loop vectorize(assume_safety)
+#pragma clang loop vectorize(assume_safety) interleave_count(4)
     for (i64 j = 0; j < count; ++j) store(to + j, convert<decltype(load(to)), Kernel::overflow>(load(from + j)));
   }
 }

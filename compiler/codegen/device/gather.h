@@ -57,7 +57,7 @@ LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command,
     if constexpr (Index::axes[axis] == Access::broadcast) {
       from += place(list);
       if constexpr (Data::axes[axis] == Access::unit && Result::axes[axis] == Access::unit) {
-#pragma clang loop vectorize(assume_safety)
+#pragma clang loop vectorize(assume_safety) interleave_count(4)
         for (i64 j = 0; j < count; ++j) to[j] = from[j];
       } else {
 #pragma clang loop vectorize(disable) unroll(disable)

@@ -21,7 +21,7 @@ LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 
     for (i64 i = 0; i < rows; ++i) {
       const auto* from = a + i * row_stride;
       f32* to = out + i * out_stride;
-#pragma clang loop vectorize(assume_safety)
+#pragma clang loop vectorize(assume_safety) interleave_count(4)
       for (i64 k = 0; k < depth; ++k) to[k] = to_math<Math>(from[k]);
     }
   } else if constexpr (Kernel::A::axes[0] == Access::unit) {
