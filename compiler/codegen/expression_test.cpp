@@ -185,6 +185,7 @@ void run(const std::vector<Case>& cases, Judge judge) {
   }
   const std::vector<Code> codes = testing::compile_and_load(kernels);
   ASSERT_FALSE(codes.empty());
+  std::vector<std::vector<uint64_t>> right(cases.size());  // results that were judged and found right
   for (const Code& code : codes) {
     for (size_t index = 0; index < cases.size(); ++index) {
       const Case& c = cases[index];
@@ -197,6 +198,7 @@ void run(const std::vector<Case>& cases, Judge judge) {
       operands.push_back(memory.add(c.expr.result_type(), kernels.contracts[index].extents));
       EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << c.what << " wrote outside of its result";
       const std::vector<uint64_t> got = memory.read(operands.back());
+      if (got == right[index]) continue;
       size_t wrong = 0;
       for (size_t i = 0; i < got.size() && wrong < 3; ++i) {
         std::vector<uint64_t> inputs;
@@ -212,6 +214,7 @@ void run(const std::vector<Case>& cases, Judge judge) {
         }
         ADD_FAILURE() << code.target << " " << c.what << " of " << text << ": " << error;
       }
+      if (wrong == 0) right[index] = got;
     }
   }
 }

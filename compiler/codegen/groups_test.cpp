@@ -113,6 +113,12 @@ void run_cases(const std::vector<Case>& all) {
       }
       EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << "wrote outside of the result";
       const std::vector<uint64_t> got = memory.read(operands.back());
+      // The first target's results are judged, those of the others compared with them.
+      if (const auto first = first_results.find(index); first != first_results.end()) {
+        EXPECT_EQ(got, first->second) << "differs from another target's";
+        continue;
+      }
+      first_results.emplace(index, got);
       std::vector<uint64_t> want;
       if (gather) {
         const Geometry data{operands[0].extents, operands[0].strides};
@@ -141,10 +147,6 @@ void run_cases(const std::vector<Case>& all) {
             ASSERT_LE(std::abs(x - y), c.tolerance * largest) << "element " << i << " is " << x << ", expected " << y;
           }
         }
-      }
-      const auto [position, inserted] = first_results.emplace(index, got);
-      if (!inserted) {
-        EXPECT_EQ(got, position->second) << "differs from another target's";
       }
     }
   }
@@ -357,7 +359,7 @@ TEST(RowwiseKernel, GroupsBeyondScratch) {
     Case c;
     c.what = "kind " + std::to_string(static_cast<int>(kind));
     c.contract.family = Family::rowwise;
-    c.contract.extents = {1, 3, 400001};
+    c.contract.extents = {1, 2, 400001};
     c.contract.inner = 2;
     c.contract.kind = static_cast<uint8_t>(kind);
     c.contract.operands = {{DType::f8e4m3fn, {}}, {DType::f32, {}}};

@@ -181,9 +181,9 @@ TEST(Npz, DeclaredSizes) {
 
 // 300 MB of zeros in 300 kB.
 TEST(Npz, Bomb) {
-  const std::string file = deflated_archive_of("t.npy", serialize_npy(Tensor(DType::u8, {300'000'000})));
+  const std::string file = deflated_archive_of("t.npy", serialize_npy(Tensor(DType::u8, {270'000'000})));
   EXPECT_LT(file.size(), 400'000u);
-  expect_error(file, ErrorKind::invalid, "would expand to 300000128 bytes");
+  expect_error(file, ErrorKind::invalid, "would expand to 270000128 bytes");
 }
 
 TEST(Npz, EveryTruncationIsAnError) {
