@@ -41,6 +41,7 @@
           pkgs.openssl
           pkgs.protobuf_21
           pkgs.spdlog
+          pkgs.zlib
         ];
         cmakeBuildType = "Release";
       };

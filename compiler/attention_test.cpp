@@ -211,7 +211,8 @@ void self_attention_carried(Model& model) {
   model.output(model.builder.repeat(repeat, {{model.input({1, 6, 8})}})[0]);
 }
 
-// A linear layer gives queries, keys and values at once, cut apart as views; the result is quantized, and a layer follows.
+// A linear layer gives queries, keys and values at once, cut apart as views; the result is quantized, and a layer
+// follows.
 void quantized_between_layers(Model& model, DType dtype) {
   GraphBuilder& builder = model.builder;
   const ValueId x = model.input({2, 5, 6}), weights = builder.constant(random_tensor(DType::f32, {6, 24}, 5));
@@ -329,7 +330,8 @@ std::vector<Case> cases() {
   };
 }
 
-// How many parts along batch, rows and heads, panels of keys, and rows of a block; each as far as an operation has them.
+// How many parts along batch, rows and heads, panels of keys, and rows of a block; each as far as an operation has
+// them.
 struct Form {
   AttentionAlgorithm algorithm;
   uint32_t batch, m, heads;
@@ -467,8 +469,8 @@ TEST(AttentionPlans, SearchAndExpansionPredictTheSameCost) {
         const Finalist& finalist = found->finalists[0];
         const auto expanded = expand(graph, finalist.plan, machine);
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
-        EXPECT_NEAR(cost(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
-            << print(finalist.plan) << finalist.explanation << to_string(cost(*expanded, machine), machine);
+        EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
+            << print(finalist.plan) << finalist.explanation << to_string(cost_report(*expanded, machine), machine);
       }
     }
   }

@@ -60,7 +60,7 @@ Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOp
   return within_memory("passes", [&]() -> Result<Graph> {
     LOW_TRY(Graph graph, run_passes(model, options));
     if (machine.global_memory) return graph;
-    return legalize_for_tiles(graph, options);
+    return legalize_for_distributed_memory(graph, options);
   });
 }
 
@@ -86,7 +86,7 @@ Result<TileGraph> expand_finalist(const Graph& graph, const Plan& plan, const Ma
                                   const SimplifyOptions& options, const ExpansionLimits& limits) {
   return within_memory("expand", [&]() -> Result<TileGraph> {
     LOW_TRY(TileGraph expanded, expand(graph, plan, machine, caches, limits));
-    return simplify(std::move(expanded), options);
+    return simplify_tile_graph(std::move(expanded), options);
   });
 }
 
@@ -106,7 +106,7 @@ Result<PlannedProgram> plan_within_memory(const Graph& graph, const Machine& mac
     ExpandedFinalist& slot = planned.finalists[static_cast<size_t>(i)];
     slot.finalist = std::move(found.finalists[static_cast<size_t>(i)]);
     if (auto expanded = expand_finalist(graph, slot.finalist.plan, machine, caches, {}, options.expansion_limits)) {
-      slot.cost = cost(*expanded, machine);
+      slot.cost = cost_report(*expanded, machine);
       slot.graph = std::move(*expanded);
     } else {
       slot.rejected = expanded.error().message;
@@ -133,7 +133,7 @@ Result<PlannedProgram> plan_within_memory(const Graph& graph, const Machine& mac
       LOW_TRY(TileGraph apart, expand_finalist(graph, finalist.finalist.plan, machine, caches,
                                                {.join_supersteps = false}, options.expansion_limits));
       if (auto fits = within_memory("placement", [&] { return place(apart, machine); })) {
-        finalist.cost = cost(apart, machine);
+        finalist.cost = cost_report(apart, machine);
         finalist.graph = std::move(apart);
         placement = std::move(fits);
       }

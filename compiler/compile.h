@@ -77,7 +77,8 @@ struct PlannedProgram {
   const Plan& plan() const { return finalists[chosen].finalist.plan; }
 };
 
-// The graph that is planned, searched, digested and expanded for the machine: run_passes, and without global memory legalize_for_tiles.
+// The graph that is planned, searched, digested and expanded for the machine: run_passes, and without global memory
+// legalize_for_distributed_memory.
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options);
 
 // More are refused: all of them are expanded.
@@ -111,18 +112,12 @@ struct Compilation {
 // Passes, planning, code. `model` is what the frontend made.
 Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool);
 
-// The two halves of compile_graph. The first does all that needs no clang: the source and the objects are empty after it.
+// The two halves of compile_graph. The first does all that needs no clang: the source and the objects are empty after
+// it.
 Result<Compilation> lower_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool);
-// The second compiles the kernels of any number of them at once, for one machine: much less work for small models than one
-// after the other. All then have the same kernels, source and objects, and each program knows its own among them; each makes a
-// whole package. After an error they are as they were.
+// The second compiles the kernels of any number of them at once, for one machine: much less work for small models than
+// one after the other. All then have the same kernels, source and objects, and each program knows its own among them;
+// each makes a whole package. After an error they are as they were.
 Result<void> compile_together(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool);
-
-struct Provenance {
-  std::string model_sha256;
-  std::string model_name;
-};
-// The package's bytes; see runtime/format/package.h.
-Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance);
 
 }  // namespace low

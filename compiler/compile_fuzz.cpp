@@ -1,7 +1,8 @@
-// Any model through everything between its bytes and the schedule, for a few machines: a sentence of refusal, or a program; never more than a bound
-// of memory and time, whatever the model asks for.
+// Any model through everything between its bytes and the schedule, for a few machines: a sentence of refusal, or a
+// program; never more than a bound of memory and time, whatever the model asks for.
 //
-// The first byte says which machine; behind it is an ONNX model, or, behind one more byte 'R', a recipe (recipe_graph.h).
+// The first byte says which machine; behind it is an ONNX model, or, behind one more byte 'R', a recipe
+// (recipe_graph.h).
 #include <atomic>
 #include <chrono>
 #include <cstdint>

@@ -44,7 +44,7 @@ TEST_P(RandomGraphs, EveryStageAgreesWithTheReference) {
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
         ASSERT_NO_FATAL_FAILURE(
             expect_close(interpret(*expanded, random.inputs), *expected, random.tolerance, "expanded"));
-        const auto simplified = simplify(*expanded);
+        const auto simplified = simplify_tile_graph(*expanded);
         ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
         const auto placement = place(*simplified, machine);
         ASSERT_TRUE(placement.has_value()) << placement.error().message;
@@ -263,7 +263,8 @@ TEST(Pipeline, ARepeatIsExpandedOnce) {
   EXPECT_EQ(text_size(3) + 1, text_size(27));
 }
 
-// Each run of digits becomes one '#', each hash of a constant an 'H': what is left does not say how many of something there are.
+// Each run of digits becomes one '#', each hash of a constant an 'H': what is left does not say how many of something
+// there are.
 std::string without_numbers(const std::string& text) {
   std::string masked;
   for (size_t i = 0; i < text.size();) {
@@ -286,7 +287,8 @@ std::string without_types(const std::string& text) {
   return kept;
 }
 
-// One block or 27, from the same decisions: one program, but for its numbers. With one iteration the repeat is kept for that.
+// One block or 27, from the same decisions: one program, but for its numbers. With one iteration the repeat is kept for
+// that.
 TEST(Pipeline, AnyNumberOfBlocksIsOneProgram) {
   for (const char* name : {"tiny-mlp-b2-repeat3", "tiny-mlp-row1"}) {
     const auto imported = [&](int blocks) {
@@ -315,7 +317,7 @@ TEST(Pipeline, AnyNumberOfBlocksIsOneProgram) {
         ASSERT_TRUE(valid.has_value()) << valid.error().message;
         const auto expanded = expand(*graph, *plan, machine);
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
-        const auto simplified = simplify(*expanded);
+        const auto simplified = simplify_tile_graph(*expanded);
         ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
         EXPECT_EQ(simplified->repeats().size(), 1u);
         const std::string text = without_numbers(print(*simplified));
@@ -368,9 +370,9 @@ TEST(Pipeline, SearchAndExpansionPredictTheSameCost) {
       for (const Finalist& finalist : found->finalists) {
         const auto expanded = expand(graph, finalist.plan, machine);
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
-        EXPECT_NEAR(cost(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
+        EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
             << name << " " << m << "x" << n << "x" << k << "\n"
-            << print(finalist.plan) << finalist.explanation << to_string(cost(*expanded, machine), machine);
+            << print(finalist.plan) << finalist.explanation << to_string(cost_report(*expanded, machine), machine);
       }
     }
   }

@@ -12,8 +12,8 @@ using test::run_package;
 
 constexpr DType formats[] = {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
 
-// Rows of a format's positive finite bytes: the largest in the first row, the smallest in the second, then all that there are, in turn.
-// Positive, so that sums lose no digits.
+// Rows of a format's positive finite bytes: the largest in the first row, the smallest in the second, then all that
+// there are, in turn. Positive, so that sums lose no digits.
 Tensor all_values(DType dtype, const Shape& shape) {
   std::vector<uint64_t> finite;
   for (uint64_t bits = 1; bits < 0x80; ++bits)

@@ -29,7 +29,8 @@ void expect_refused(const Result<PlannedProgram>& result, std::string_view opera
   EXPECT_THAT(result.error().message, AllOf(HasSubstr(operation), HasSubstr("are supported")));
 }
 
-// What expansion counts, of the finished graph: recipients, sources, ends of copies. Operands of runs and places come on top.
+// What expansion counts, of the finished graph: recipients, sources, ends of copies. Operands of runs and places come
+// on top.
 double pieces_of(const Activity& activity) {
   return static_cast<double>(activity.recipients + activity.exchanges + 2 * activity.copies + activity.runs);
 }

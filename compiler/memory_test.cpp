@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
-#include "compiler/low/interpret/interpret.h"
+#include "compiler/interpret/interpret.h"
 #include "reference/reference.h"
 
 namespace low {
 namespace {
 
-// A chain of softmaxes of 64 KiB each on one tile of 624 KiB: joined into one superstep, all 12 results would be alive at once (768 KiB).
+// A chain of softmaxes of 64 KiB each on one tile of 624 KiB: joined into one superstep, all 12 results would be alive
+// at once (768 KiB).
 TEST(Memory, SuperstepsThatDoNotFitTogetherStayApart) {
   GraphBuilder builder;
   ValueId value = builder.input("x", {DType::f32, {64, 256}});

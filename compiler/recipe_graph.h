@@ -1,5 +1,6 @@
-// Graphs that a few bytes ask for, with extents as a hostile model has them: none, one, primes, powers of two and their neighbours, billions. For
-// fuzzers and tests: any bytes give a valid graph, neighbouring bytes a similar one. All extents are the inputs'; constants are small.
+// Graphs that a few bytes ask for, with extents as a hostile model has them: none, one, primes, powers of two and their
+// neighbours, billions. For fuzzers and tests: any bytes give a valid graph, neighbouring bytes a similar one. All
+// extents are the inputs'; constants are small.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What tests of the whole pipeline share: results within a tolerance, finalists through every stage, packages on the host.
+// What tests of the whole pipeline share: results within a tolerance, finalists through every stage, packages on the
+// host.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,8 +13,10 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "compiler/low/interpret/interpret.h"
+#include "compiler/interpret/interpret.h"
+#include "compiler/package/package_writer.h"
 #include "reference/reference.h"
+#include "runtime/backends.h"
 #include "runtime/session.h"
 
 namespace low::test {
@@ -69,7 +72,7 @@ inline void plan_agrees(const Graph& graph, const Plan& plan, const Machine& mac
   ASSERT_TRUE(valid.has_value()) << valid.error().message;
   const auto expanded = expand(graph, plan, machine);
   ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
-  const auto simplified = simplify(*expanded);
+  const auto simplified = simplify_tile_graph(*expanded);
   ASSERT_TRUE(simplified.has_value()) << simplified.error().message;
   const auto placement = place(*simplified, machine);
   ASSERT_TRUE(placement.has_value()) << placement.error().message;

@@ -1,4 +1,5 @@
-// Whether the tolerances that verify takes by default tell wrong weights: the reference of a changed model stands for the device.
+// Whether the tolerances that verify takes by default tell wrong weights: the reference of a changed model stands for
+// the device.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -53,7 +53,8 @@ void transpose_weight(onnx::ModelProto& model) {
     for (size_t j = 0; j < k; ++j) raw[i * k + j] = before[j * n + i];
 }
 
-// One weight of the last block becomes 448 with the other sign: of the hidden unit with the largest bias, which is active.
+// One weight of the last block becomes 448 with the other sign: of the hidden unit with the largest bias, which is
+// active.
 void change_weight(onnx::ModelProto& model) {
   onnx::TensorProto& weights = *find_initializer(model, "w2_all");
   const auto blocks = static_cast<size_t>(weights.dims(0)), k = static_cast<size_t>(weights.dims(1)),

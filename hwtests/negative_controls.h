@@ -18,8 +18,8 @@ struct NegativeControl {
 // From an FP8 MLP workload with its blocks as a Scan (`lowc workload …mlp…`). ErrorKind::invalid for any other model.
 Result<std::vector<NegativeControl>> make_negative_controls(std::span<const std::byte> model);
 
-// The model with one element of an FP8 initializer replaced: its `index`-th byte becomes `code`. ErrorKind::invalid for one that
-// there is not.
+// The model with one element of an FP8 initializer replaced: its `index`-th byte becomes `code`. ErrorKind::invalid for
+// one that there is not.
 Result<std::string> with_weight(std::span<const std::byte> model, std::string_view initializer, size_t index,
                                 unsigned char code);
 

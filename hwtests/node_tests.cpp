@@ -57,8 +57,9 @@ Result<Tensor> read_tensor_proto(const std::string& path) {
   return std::move(named.tensor);
 }
 
-// Adds the names of graph inputs (and of other values) that a node needs as constants, or that such a constant is computed
-// from, in the nodes' graphs too. Names are unique in ONNX's cases. A value's shape is known without its elements.
+// Adds the names of graph inputs (and of other values) that a node needs as constants, or that such a constant is
+// computed from, in the nodes' graphs too. Names are unique in ONNX's cases. A value's shape is known without its
+// elements.
 void add_needed_constants(const onnx::GraphProto& graph, std::set<std::string>& names, int depth = 0) {
   constexpr int max_depth = 8;  // ONNX's cases nest a few graphs deep
   if (depth > max_depth) return;

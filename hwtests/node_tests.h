@@ -1,9 +1,9 @@
 // ONNX's own node tests: one folder a case, with model.onnx and test_data_set_N/{input_I,output_I}.pb, as
 // make_node_tests.py writes them.
 //
-// All cases count. A committed list says of each whether it must pass or must be refused (an operator, a type or a form that
-// low does not have), so that neither a new failure nor a new success goes unnoticed. A backend runs the imported graph: the
-// reference, or a compiled package.
+// All cases count. A committed list says of each whether it must pass or must be refused (an operator, a type or a form
+// that low does not have), so that neither a new failure nor a new success goes unnoticed. A backend runs the imported
+// graph: the reference, or a compiled package.
 #pragma once
 
 #include <functional>
@@ -55,8 +55,9 @@ Result<std::vector<std::string>> case_names(const std::string& folder);
 
 // Runs all data sets of a case. What ONNX hands over as an input but low needs when it compiles (a shape, axes, a trip
 // count) becomes a constant of the model first; symbolic dimensions are bound to those of the data. Results compare
-// with a relative tolerance of 1e-3 and an absolute one of 1e-7, as in ONNX's own runner, and two units in the last place
-// of bf16, as there, and of f16: composed functions round after other steps than numpy. Integers, booleans and FP8 exactly.
+// with a relative tolerance of 1e-3 and an absolute one of 1e-7, as in ONNX's own runner, and two units in the last
+// place of bf16, as there, and of f16: composed functions round after other steps than numpy. Integers, booleans and
+// FP8 exactly.
 CaseResult run_case(const std::string& folder, const std::string& name, const Backend& backend);
 // In the order of `names`. The backend gets batches of cases, concurrently on the pool.
 std::vector<CaseResult> run_cases(const std::string& folder, std::span<const std::string> names, const Backend& backend,

@@ -11,7 +11,8 @@
 namespace low::node_tests {
 namespace {
 
-// Kernels of all at once. Where they cannot be compiled, those of each half: an error ends with the program that it is about.
+// Kernels of all at once. Where they cannot be compiled, those of each half: an error ends with the program that it is
+// about.
 std::vector<Result<void>> compile_kernels_of(std::span<Compilation> compilations, const CompileOptions& options,
                                              ThreadPool& pool) {
   Result<void> compiled = compile_together(compilations, options, pool);

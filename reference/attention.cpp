@@ -34,7 +34,8 @@ Heads split(const Tensor& packed, int64_t heads) {
   return out;
 }
 
-// What the mask makes of each score, with every broadcast written out: [part][head][row][key] as the scores count heads.
+// What the mask makes of each score, with every broadcast written out: [part][head][row][key] as the scores count
+// heads.
 class Mask {
  public:
   Mask(const Attention& attention, Operands operands, bool wide)

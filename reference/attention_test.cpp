@@ -63,8 +63,8 @@ TEST(AttentionReference, ByHand) {
   expect_near(attend(masked, {endless, make(f32, {1, 2, 1}, {1, 2}), v, first_alone}), {0, 3});
 }
 
-// Four heads in two batches; two heads of queries share one of keys, and both batches share all keys. Each key wins by far where the query
-// has its sign.
+// Four heads in two batches; two heads of queries share one of keys, and both batches share all keys. Each key wins by
+// far where the query has its sign.
 TEST(AttentionReference, PackedHeadsAndGroups) {
   const Tensor q = make(f32, {2, 1, 4}, {100, -100, 100, -100, -100, 100, 100, 100});
   const Tensor k = make(f32, {1, 2, 2}, {1, 2, -1, -2});

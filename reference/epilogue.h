@@ -10,8 +10,8 @@
 
 namespace low::reference {
 
-// `operands` from `first` on are the extras of the epilogue. Starts at row-major element `begin` of the result. The arguments
-// must outlive it.
+// `operands` from `first` on are the extras of the epilogue. Starts at row-major element `begin` of the result. The
+// arguments must outlive it.
 class Epilogue {
  public:
   Epilogue(const std::optional<Expr>& expr, DType accumulator, Operands operands, size_t first, const Type& result,

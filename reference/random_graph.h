@@ -22,8 +22,9 @@ struct RandomGraph {
   double tolerance = 0;  // allowed error, relative to an output's largest magnitude
 };
 
-// One to three outputs, odd extents, broadcasting, now and then an extent of 0, every movement, and Repeats of 0, 1, 3 or 27
-// iterations with carried, invariant, iterated and collected values. Values stay within about [-4, 4], so that errors do too.
+// One to three outputs, odd extents, broadcasting, now and then an extent of 0, every movement, and Repeats of 0, 1, 3
+// or 27 iterations with carried, invariant, iterated and collected values. Values stay within about [-4, 4], so that
+// errors do too.
 RandomGraph random_graph(const RandomGraphOptions& options);
 
 }  // namespace low::reference

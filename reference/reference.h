@@ -22,8 +22,9 @@ namespace low::reference {
 // are in the order of Graph::outputs(). They do not depend on `pool`, which may be null.
 Result<std::vector<Tensor>> run(const Graph& graph, std::span<const Tensor> inputs, ThreadPool* pool = nullptr);
 
-// |a - b| <= absolute + relative * |b| for each element; NaN equals only NaN, an infinity only itself. b is the reference. And the
-// RMS of a - b is at most `rms` times that of b: a few wrong weights may leave each element within its tolerance.
+// |a - b| <= absolute + relative * |b| for each element; NaN equals only NaN, an infinity only itself. b is the
+// reference. And the RMS of a - b is at most `rms` times that of b: a few wrong weights may leave each element within
+// its tolerance.
 struct Tolerance {
   double absolute = 0.2;
   double relative = 0.05;

@@ -16,8 +16,8 @@ constexpr double element_allowance = 16;  // times e
 constexpr double fp8_absolute = 0.2, fp8_relative = 0.05, fp8_rms = 0.003;
 constexpr double few_fp8_rms = 1.0 / 625;  // of a step
 
-// u: half of the spacing of the format's numbers, relative to their size. Of integers, which have steps of 1: for numbers whose RMS
-// is a quarter of the largest one; 64 where the type does not tell how large they are.
+// u: half of the spacing of the format's numbers, relative to their size. Of integers, which have steps of 1: for
+// numbers whose RMS is a quarter of the largest one; 64 where the type does not tell how large they are.
 double unit_roundoff(DType type) {
   switch (type) {
     case DType::f64:
@@ -321,7 +321,8 @@ Tolerance tolerance_of(const ErrorBound& bound, const Tensor& expected) {
   if (bound.error == 0) return {.absolute = 0, .relative = 0, .rms = 0};
   const DType type = expected.dtype();
   const double rms = rms_of(expected);
-  // The output's own step, relative to its numbers: those of integers are 1 apart. And what a few such steps add to the RMS.
+  // The output's own step, relative to its numbers: those of integers are 1 apart. And what a few such steps add to the
+  // RMS.
   const double step = is_float(type) ? 2 * unit_roundoff(type) : rms > 0 ? 1 / rms : 0;
   const double integer_step = is_float(type) ? 0 : 1;
   const double few = step * std::sqrt(more_flips / static_cast<double>(std::max<int64_t>(expected.elements(), 1)));

@@ -168,7 +168,8 @@ TEST(ErrorBounds, TolerancesFollowTheSizeOfTheReference) {
   }
 }
 
-// The two laws, against numbers: sums in float of random terms, and values that are rounded to bf16 after they were disturbed.
+// The two laws, against numbers: sums in float of random terms, and values that are rounded to bf16 after they were
+// disturbed.
 TEST(ErrorBounds, AreOfTheSizeOfRealErrors) {
   constexpr uint32_t seed = 7;
   std::mt19937 random(seed);

@@ -37,8 +37,8 @@ class Session {
  public:
   static Result<Session> create(std::shared_ptr<const LoadedProgram> program);
 
-  // `inputs` in the program's order with just its types (ErrorKind::usage naming the input otherwise). Each call poisons nothing and
-  // copies inputs in and outputs out.
+  // `inputs` in the program's order with just its types (ErrorKind::usage naming the input otherwise). Each call
+  // poisons nothing and copies inputs in and outputs out.
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs);
   // For benchmarks and tests, the parts of run().
   Result<void> bind(std::span<const Tensor> inputs);

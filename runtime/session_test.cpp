@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "runtime/backends.h"
 #include "runtime/host/fixture.h"
 
 namespace low {

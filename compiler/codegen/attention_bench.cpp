@@ -1,5 +1,5 @@
-// Speed of the attention kernels, one thread, for every target that the CPU runs: one tile's rows of one head. A multiply-add of the two
-// products counts two operations; the softmax counts none.
+// Speed of the attention kernels, one thread, for every target that the CPU runs: one tile's rows of one head. A
+// multiply-add of the two products counts two operations; the softmax counts none.
 //   attention_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,5 @@
-// attention kernels against a softmax in double over the whole row, and against the interpreter: sizes, layouts, dtypes and options.
+// attention kernels against a softmax in double over the whole row, and against the interpreter: sizes, layouts, dtypes
+// and options.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <map>
 
 #include "compiler/codegen/test_kernels.h"
-#include "compiler/low/interpret/kernels.h"
+#include "compiler/interpret/kernels.h"
 #include "compiler/low/verify_contract.h"
 
 namespace low {

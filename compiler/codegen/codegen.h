@@ -36,12 +36,12 @@ std::string_view family_function(Family family);
 // "gemm_0", "pointwise_1", "copy_2": kernel i's name in source, profile and manifest.
 std::string kernel_name(const KernelSet& kernels, uint32_t kernel);
 
-// The amalgamated translation unit for all targets: device library, one function for each kernel, one entry point for each set.
-// Deterministic; contains no path.
+// The amalgamated translation unit for all targets: device library, one function for each kernel, one entry point for
+// each set. Deterministic; contains no path.
 std::string emit_source(const KernelSet& kernels);
 
-// Bytes of scratch that kernel runs on one tile need on `target` (the largest of the contracts'). ErrorKind::unsupported for a
-// contract that no kernel of the target implements, naming both.
+// Bytes of scratch that kernel runs on one tile need on `target` (the largest of the contracts').
+// ErrorKind::unsupported for a contract that no kernel of the target implements, naming both.
 Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target);
 
 struct ToolchainOptions {
@@ -53,8 +53,9 @@ struct CodeObject {
   uint64_t scratch_bytes = 0;
   std::string clang_version;  // "clang version 19.1.7"
 };
-// Compiles for all targets, in parallel. ErrorKind::unsupported when there is no clang, and for a target that is unknown, to us
-// or to the clang at hand; ErrorKind::internal with clang's first diagnostic when the source does not compile.
+// Compiles for all targets, in parallel. ErrorKind::unsupported when there is no clang, and for a target that is
+// unknown, to us or to the clang at hand; ErrorKind::internal with clang's first diagnostic when the source does not
+// compile.
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool);

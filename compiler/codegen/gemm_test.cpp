@@ -138,8 +138,9 @@ TEST(Gemm, Sizes) {
   check(cases);
 }
 
-// Few rows: b goes from where it lies to registers. One column less and more than a vector, chunks of several vectors, a second
-// block of columns, a second slice of the depth; each with all storage types of b that have a path of their own.
+// Few rows: b goes from where it lies to registers. One column less and more than a vector, chunks of several vectors,
+// a second block of columns, a second slice of the depth; each with all storage types of b that have a path of their
+// own.
 TEST(Gemm, FewRows) {
   std::vector<Case> cases;
   for (const int64_t n : {7, 8, 9, 15, 16, 33, 100})

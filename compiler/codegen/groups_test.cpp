@@ -1,11 +1,12 @@
-// reduce, rowwise, cumulative and gather kernels against the interpreter's, which computes in double: every dtype, layout and size.
+// reduce, rowwise, cumulative and gather kernels against the interpreter's, which computes in double: every dtype,
+// layout and size.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
 #include "compiler/codegen/test_kernels.h"
-#include "compiler/low/interpret/kernels.h"
+#include "compiler/interpret/kernels.h"
 
 namespace low {
 namespace {

@@ -57,8 +57,9 @@ std::vector<std::string> arguments_of(const std::string& program, const CodegenT
                                       const std::string& output) {
   std::vector<std::string> arguments = {program, "--no-default-config", "-x", "c++", "-std=c++20", "-O3"};
   arguments.insert(arguments.end(), target.options.begin(), target.options.end());
-  // Loops are unrolled where the kernels say so: clang's own choice takes half as much time again, doubles the code and makes
-  // none of the workloads faster. -fbracket-depth: a kernel folds over its operands, and Max of a few hundred tensors has as many.
+  // Loops are unrolled where the kernels say so: clang's own choice takes half as much time again, doubles the code and
+  // makes none of the workloads faster. -fbracket-depth: a kernel folds over its operands, and Max of a few hundred
+  // tensors has as many.
   for (const char* argument :
        {"-ffp-contract=off", "-fno-math-errno", "-fno-unroll-loops", "-ffreestanding", "-fno-exceptions", "-fno-rtti",
         "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-ident", "-fvisibility=hidden", "-fPIC",
@@ -100,7 +101,8 @@ Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target
       return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program,
                                                       compiler.version, target.name, diagnostic));
     }
-    // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the installation.
+    // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the
+    // installation.
     const bool ours = result.started && diagnostic.find("<stdin>") != std::string::npos;
     return fail(ours ? ErrorKind::internal : ErrorKind::unsupported,
                 fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/exchange/distributed_traffic.h"
 #include "compiler/exchange/pulls.h"
-#include "compiler/exchange/tile_traffic.h"
 #include "compiler/low/interner.h"
 
 namespace low {
@@ -66,13 +66,13 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
   for (const Superstep& superstep : graph.supersteps()) {
     ScheduledSuperstep step;
     Traffic traffic(graph.tiles());
-    const std::vector<TilePull> pulls = superstep_pulls(graph, superstep);
+    const std::vector<DistributedPull> pulls = superstep_pulls(graph, superstep);
     const std::span<const Command> commands = graph.commands(superstep);
     size_t pull = 0, command = 0;
     step.tile_begin.push_back(static_cast<uint32_t>(schedule.commands.size()));
     for (uint32_t tile = 0; tile < graph.tiles(); ++tile) {
       for (; pull < pulls.size() && pulls[pull].tile.index == tile; ++pull) {
-        const TilePull& next = pulls[pull];
+        const DistributedPull& next = pulls[pull];
         schedule.commands.push_back({ScheduledCommand::Kind::pull, static_cast<uint32_t>(schedule.pulls.size())});
         schedule.pulls.push_back({next.source, next.destination, descriptors.intern(next.descriptor)});
         add_transfer(graph, machine, next.tile, next.source, next.destination, next.descriptor, traffic);
@@ -92,7 +92,7 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
     if (machine.global_memory) {
       summarize(machine, traffic, step);
     } else {
-      const TileTraffic between = tile_traffic(graph, machine, superstep, pulls);
+      const DistributedTraffic between = distributed_traffic(graph, machine, superstep, pulls);
       step.cycles = between.cycles();
       step.lower_bound_cycles = between.lower_bound_cycles();
     }

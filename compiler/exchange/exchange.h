@@ -1,12 +1,14 @@
 // Exchange: TileGraph + placement -> Schedule: what each tile does in each superstep, in order.
 //
-// On machines with global memory an exchange is a pull: the destination's tile copies from where the source lies. Pulls of a superstep
-// happen before its runs, in an epoch of their own only if a run of another tile in the same superstep depends on them (which the
-// TileGraph's rule excludes). Each tile orders its pulls by source in rotated order, beginning behind its own number, so that no source is
-// asked by all tiles at once; contiguous neighbours (source and destination both) are merged.
+// On machines with global memory an exchange is a pull: the destination's tile copies from where the source lies. Pulls
+// of a superstep happen before its runs, in an epoch of their own only if a run of another tile in the same superstep
+// depends on them (which the TileGraph's rule excludes). Each tile orders its pulls by source in rotated order,
+// beginning behind its own number, so that no source is asked by all tiles at once; contiguous neighbours (source and
+// destination both) are merged.
 //
-// Without global memory it is the same: each destination's tile has a command for its part of an exchange, and the source's tile sends what
-// goes out of the tiles. A multicast counts once at its source (tile_traffic.h says how long an exchange takes).
+// Without global memory it is the same: each destination's tile has a command for its part of an exchange, and the
+// source's tile sends what goes out of the tiles. A multicast counts once at its source (distributed_traffic.h says how
+// long an exchange takes).
 #pragma once
 
 #include <cstdint>

@@ -95,14 +95,16 @@ TEST(Exchange, PullsAreRotatedAndMerged) {
       offsets[tile].push_back(schedule->pulls[schedule->commands[i].index].source.offset);
     }
   }
-  // Seven places at 0, 2, 4, 6, 10, 12, 14 have the numbers i * 4 / 7 = 0, 0, 1, 1, 2, 2, 3. Tile t begins with number t + 1.
+  // Seven places at 0, 2, 4, 6, 10, 12, 14 have the numbers i * 4 / 7 = 0, 0, 1, 1, 2, 2, 3. Tile t begins with number
+  // t + 1.
   EXPECT_THAT(offsets[0], ElementsAre(14, 0));  // 3, then 0: turns 2, 3
   EXPECT_THAT(offsets[1], ElementsAre(10, 2));  // 2, then 0: turns 0, 2
   EXPECT_THAT(offsets[2], ElementsAre(4, 12));  // 1, then 2: turns 2, 3
   EXPECT_THAT(offsets[3], ElementsAre(6));
   const Pull& merged = schedule->pulls[schedule->commands[begin[3]].index];
   EXPECT_EQ(schedule->descriptors[merged.descriptor.index].chunk, 4);
-  // Each tile reads and writes 16 bytes at 4 bytes a cycle, in at most two transfers of 10 cycles; all of them 128 bytes at 16.
+  // Each tile reads and writes 16 bytes at 4 bytes a cycle, in at most two transfers of 10 cycles; all of them 128
+  // bytes at 16.
   EXPECT_EQ(schedule->supersteps[0].lower_bound_cycles, 8);
   EXPECT_EQ(schedule->supersteps[0].cycles, 28);
   EXPECT_THAT(print(*schedule, *graph), HasSubstr("superstep 0 cycles 28 lower bound 8\n  tile 0: pull 0 pull 1\n"));
@@ -124,7 +126,7 @@ TEST(Exchange, MergesBoxes) {
     const Result<TileGraph> graph = make.finish();
     EXPECT_TRUE(graph) << graph.error().message;
     std::vector<std::pair<Shape, int64_t>> shapes;
-    for (const TilePull& pull : superstep_pulls(*graph, graph->supersteps()[0])) {
+    for (const DistributedPull& pull : superstep_pulls(*graph, graph->supersteps()[0])) {
       shapes.emplace_back(pull.descriptor.counts, pull.descriptor.chunk);
     }
     return shapes;
@@ -165,8 +167,9 @@ Machine islands(uint32_t tiles) {
   return machine;
 }
 
-// Tiles are sent 8 bytes each; then each sends its 8 bytes to three others and is sent three times 8; then sends 8 bytes out.
-TEST(TileExchange, MulticastCountsOnceAtItsSource) {
+// Tiles are sent 8 bytes each; then each sends its 8 bytes to three others and is sent three times 8; then sends 8
+// bytes out.
+TEST(DistributedExchange, MulticastCountsOnceAtItsSource) {
   const Result<TileGraph> graph = hand_made::islands_graph(3);
   ASSERT_TRUE(graph) << graph.error().message;
   const Result<Schedule> schedule = schedule_of(*graph, islands(4));
@@ -194,7 +197,7 @@ TEST(TileExchange, MulticastCountsOnceAtItsSource) {
 }
 
 // One tile has all: it is the bottleneck if each wants another part, and is not if all want the same.
-TEST(TileExchange, SendersBound) {
+TEST(DistributedExchange, SendersBound) {
   for (const bool same : {false, true}) {
     Maker make(5, "islands");
     const AllocationId x = make.allocation(DType::f32, {64}, Role::input, TileId(0));

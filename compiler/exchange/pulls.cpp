@@ -12,7 +12,7 @@ bool same_terms(const TileGraph& graph, const View& a, const View& b) {
 }
 
 // Appends `next` to `pull` if it continues it: behind its chunk in each row, or behind its last row (or plane, …).
-bool merge(const TileGraph& graph, TilePull& pull, const TilePull& next) {
+bool merge(const TileGraph& graph, DistributedPull& pull, const DistributedPull& next) {
   CopyDescriptor& a = pull.descriptor;
   const CopyDescriptor& b = next.descriptor;
   if (pull.tile != next.tile || pull.source.allocation != next.source.allocation ||
@@ -40,7 +40,7 @@ bool merge(const TileGraph& graph, TilePull& pull, const TilePull& next) {
 }
 
 // A loop that continues the chunk, or the loop inside of it, on both sides is no loop of its own.
-void simplify(CopyDescriptor& copy) {
+void join_loops(CopyDescriptor& copy) {
   Shape counts;
   Strides source, destination;
   int rank = copy.counts.rank();
@@ -82,17 +82,17 @@ CopyDescriptor copy_descriptor(DType dtype, const Geometry& source, const Geomet
     copy.source_strides.append(source.strides[axis]);
     copy.destination_strides.append(destination.strides[axis]);
   }
-  simplify(copy);
+  join_loops(copy);
   return copy;
 }
 
-std::vector<TilePull> superstep_pulls(const TileGraph& graph, const Superstep& superstep) {
-  std::vector<TilePull> pulls;
+std::vector<DistributedPull> superstep_pulls(const TileGraph& graph, const Superstep& superstep) {
+  std::vector<DistributedPull> pulls;
   uint32_t ordinal = 0;
   for (uint32_t i = 0; i < superstep.exchanges.count; ++i) {
     const Exchange& exchange = graph.exchanges()[superstep.exchanges.begin + i];
     for (const View& destination : graph.destinations(exchange)) {
-      TilePull pull;
+      DistributedPull pull;
       pull.tile = transfer_tile(graph, exchange.source, destination, ordinal++);
       pull.source = exchange.source;
       pull.destination = destination;
@@ -101,7 +101,7 @@ std::vector<TilePull> superstep_pulls(const TileGraph& graph, const Superstep& s
       if (!empty(pull.descriptor)) pulls.push_back(pull);
     }
   }
-  const auto in_address_order = [](const TilePull& a, const TilePull& b) {
+  const auto in_address_order = [](const DistributedPull& a, const DistributedPull& b) {
     if (a.tile != b.tile) return a.tile < b.tile;
     if (a.source.allocation != b.source.allocation) return a.source.allocation < b.source.allocation;
     if (a.destination.allocation != b.destination.allocation)
@@ -116,24 +116,24 @@ std::vector<TilePull> superstep_pulls(const TileGraph& graph, const Superstep& s
     pulls[kept++] = pulls[i];
   }
   pulls.resize(kept);
-  for (TilePull& pull : pulls) simplify(pull.descriptor);
+  for (DistributedPull& pull : pulls) join_loops(pull.descriptor);
 
   // Sources in global memory have no tile: their places, in order of address, are spread over the tiles' numbers.
   using Place = std::pair<AllocationId, int64_t>;
   std::vector<Place> places;
-  for (const TilePull& pull : pulls) places.emplace_back(pull.source.allocation, pull.source.offset);
+  for (const DistributedPull& pull : pulls) places.emplace_back(pull.source.allocation, pull.source.offset);
   std::ranges::sort(places);
   places.erase(std::unique(places.begin(), places.end()), places.end());
-  for (TilePull& pull : pulls) {
+  for (DistributedPull& pull : pulls) {
     const TileId home = graph.allocation(pull.source.allocation).home;
     const auto rank = static_cast<uint64_t>(
         std::ranges::lower_bound(places, Place(pull.source.allocation, pull.source.offset)) - places.begin());
     pull.source_number = home.valid() ? home.index : static_cast<uint32_t>(rank * graph.tiles() / places.size());
   }
-  const auto turn = [&graph](const TilePull& pull) {
+  const auto turn = [&graph](const DistributedPull& pull) {
     return (pull.source_number + 2 * uint64_t{graph.tiles()} - pull.tile.index - 1) % graph.tiles();
   };
-  std::ranges::sort(pulls, [&](const TilePull& a, const TilePull& b) {
+  std::ranges::sort(pulls, [&](const DistributedPull& a, const DistributedPull& b) {
     if (a.tile != b.tile) return a.tile < b.tile;
     const uint64_t turn_a = turn(a), turn_b = turn(b);
     return turn_a != turn_b ? turn_a < turn_b : in_address_order(a, b);

@@ -7,7 +7,7 @@
 
 namespace low {
 
-struct TilePull {
+struct DistributedPull {
   TileId tile;
   View source, destination;
   CopyDescriptor descriptor;
@@ -15,11 +15,12 @@ struct TilePull {
       0;  // where it comes from: a tile, or one of as many places that the superstep's sources are spread over
 };
 
-// The symbolic copy of a box to another of equal extents, in row-major order: axes that continue each other on both sides are one.
+// The symbolic copy of a box to another of equal extents, in row-major order: axes that continue each other on both
+// sides are one.
 CopyDescriptor copy_descriptor(DType dtype, const Geometry& source, const Geometry& destination);
 
-// Ordered by tile. Each tile's: neighbours that continue each other on both sides merged, then by source number, beginning behind the
-// tile's own.
-std::vector<TilePull> superstep_pulls(const TileGraph& graph, const Superstep& superstep);
+// Ordered by tile. Each tile's: neighbours that continue each other on both sides merged, then by source number,
+// beginning behind the tile's own.
+std::vector<DistributedPull> superstep_pulls(const TileGraph& graph, const Superstep& superstep);
 
 }  // namespace low

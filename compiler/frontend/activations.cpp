@@ -1,4 +1,5 @@
-// Element by element operators that are formulas: activations, hyperbolic and inverse functions, sums of many inputs, bits.
+// Element by element operators that are formulas: activations, hyperbolic and inverse functions, sums of many inputs,
+// bits.
 #include <fmt/format.h>
 
 #include <limits>
@@ -195,7 +196,8 @@ Handled import_bitwise(Node& node) {
     }
     const uint16_t b = expr.input(1, type);
     if (op == ExprOp::shift_right && is_signed_integer(type)) {
-      // An arithmetic shift: negative numbers are shifted as their complement, so that zeros fill it and -1 is left of it.
+      // An arithmetic shift: negative numbers are shifted as their complement, so that zeros fill it and -1 is left of
+      // it.
       const uint16_t zero = expr.constant(type, 0);
       const uint16_t ones = expr.constant(type, -1);
       const uint16_t is_negative = expr.binary(ExprOp::less, a, zero);

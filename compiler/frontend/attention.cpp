@@ -1,5 +1,5 @@
-// Attention: one graph operation where only its result is wanted; matmuls, a softmax and formulas where the model asks for what is
-// in between, or where an extent is 0.
+// Attention: one graph operation where only its result is wanted; matmuls, a softmax and formulas where the model asks
+// for what is in between, or where an extent is 0.
 #include <fmt/format.h>
 
 #include <array>
@@ -155,8 +155,9 @@ std::optional<int64_t> diagonal(const Request& r) {
   return r.past + *r.right;
 }
 
-// What else the places of queries and keys say about who takes part, as a mask of bool that broadcasts to [batch, 1, rows, keys]; nothing if
-// they say nothing. Query i stands at key i + past, or i + count - rows where the batch has `count` valid keys.
+// What else the places of queries and keys say about who takes part, as a mask of bool that broadcasts to [batch, 1,
+// rows, keys]; nothing if they say nothing. Query i stands at key i + past, or i + count - rows where the batch has
+// `count` valid keys.
 Result<std::optional<ModelValue>> place_mask(Node& node, const Request& r) {
   if (!r.counts && !r.left) return std::nullopt;
   // Of four axes: batch, one for all heads, row, key.
@@ -362,9 +363,10 @@ Result<Parts> in_parts(Node& node, const Request& r, const ModelValue& k, const 
 
 }  // namespace
 
-// Inputs: Q, K, V, attn_mask, past_key, past_value and, since opset 24, nonpad_kv_seqlen. Outputs: Y, present_key, present_value,
-// qk_matmul_output. Order: scale, softcap, masks, softmax. Causal: the last query sees all valid keys, the one before it one less, and
-// so on. A row in which no key takes part is 0, in Y and in the weights (qk_matmul_output after softmax).
+// Inputs: Q, K, V, attn_mask, past_key, past_value and, since opset 24, nonpad_kv_seqlen. Outputs: Y, present_key,
+// present_value, qk_matmul_output. Order: scale, softcap, masks, softmax. Causal: the last query sees all valid keys,
+// the one before it one less, and so on. A row in which no key takes part is 0, in Y and in the weights
+// (qk_matmul_output after softmax).
 Handled import_attention(Node& node) {
   Request r;
   LOW_TRY_VOID(read_shapes(node, r));

@@ -171,7 +171,8 @@ TEST(ImportAttention, ShortMasksAndPadding) {
   EXPECT_EQ(values(added[0]), (Values{4, 4}));
 }
 
-// One element a row: q 1 throughout, scores k, values v. Batch 0 has two valid keys, batch 1 four. The last of three queries sees them all.
+// One element a row: q 1 throughout, scores k, values v. Batch 0 has two valid keys, batch 1 four. The last of three
+// queries sees them all.
 TEST(ImportAttention, CausalCountsFromTheLastValidKey) {
   const Tensor q = f32({2, 1, 3, 1}, {0, 0, 0, 0, 0, 0});
   const Tensor k = f32({2, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 7, 8});

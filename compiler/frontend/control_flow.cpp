@@ -1,5 +1,5 @@
-// Scan, Loop and If. Scan and Loop become `repeat`; the bodies' outer values become invariant operands, or constants of the
-// body where they are constant. The branch of an If whose condition is known is imported in place.
+// Scan, Loop and If. Scan and Loop become `repeat`; the bodies' outer values become invariant operands, or constants of
+// the body where they are constant. The branch of an If whose condition is known is imported in place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -297,7 +297,8 @@ Handled import_scan(Node& node) {
   return results;
 }
 
-// Opset 8 has a batch axis in front of everything and optional lengths; only a batch of 1 without lengths is the same as above.
+// Opset 8 has a batch axis in front of everything and optional lengths; only a batch of 1 without lengths is the same
+// as above.
 Handled import_scan_8(Node& node) {
   if (node.has(0)) return node.unsupported("sequence_lens is not supported");
   LOW_TRY(const std::vector<ModelValue> inputs, present_inputs(node, 1));
@@ -333,7 +334,8 @@ Handled import_scan_8(Node& node) {
 }
 
 // The number of iterations is known when the trip count is constant and the condition stays true. The body sees a true
-// condition (it would not run otherwise), so that a condition that is passed on, or computed from constants, is constant.
+// condition (it would not run otherwise), so that a condition that is passed on, or computed from constants, is
+// constant.
 Handled import_loop(Node& node) {
   LOW_TRY(const onnx::GraphProto* const proto, node.graph("body"));
   LOW_TRY(const std::vector<ModelValue> carried, present_inputs(node, 2));

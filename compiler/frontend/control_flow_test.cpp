@@ -54,7 +54,8 @@ TEST(Scan, AxesAndDirections) {
   set(*scan, "scan_input_directions", Dims{1});
   set(*scan, "scan_output_axes", Dims{1});
   set(*scan, "scan_output_directions", Dims{1});
-  // Columns of [[1 2 3] [4 5 6]] from the right: [3 6], [2 5], [1 4]; sums [3 6], [5 11], [6 15], written from the right.
+  // Columns of [[1 2 3] [4 5 6]] from the right: [3 6], [2 5], [1 4]; sums [3 6], [5 11], [6 15], written from the
+  // right.
   const auto outputs = run(model, {f32({2}, {0, 0}), f32({2, 3}, {1, 2, 3, 4, 5, 6})});
   ASSERT_EQ(outputs.size(), 2u);
   EXPECT_THAT(values(outputs[0]), ElementsAre(6, 15));

@@ -221,8 +221,8 @@ Handled import_gelu(Node& node) {
   return one(node.emit().pointwise(std::move(expr).finish(rounded), all_inputs(node)));
 }
 
-// The result has the base's dtype. Integers to integers stay integers; everything else is computed in the wider of the two
-// floats, f32 at least.
+// The result has the base's dtype. Integers to integers stay integers; everything else is computed in the wider of the
+// two floats, f32 at least.
 Handled import_pow(Node& node) {
   const DType base = node.input(0).dtype();
   const DType exponent = node.input(1).dtype();

@@ -1,5 +1,5 @@
-// Emitter: GraphBuilder with folding of small constants. What a model says about shapes (the second input of Reshape, …) has to
-// be known while importing, so an operation whose operands are all constant becomes a constant at once.
+// Emitter: GraphBuilder with folding of small constants. What a model says about shapes (the second input of Reshape,
+// …) has to be known while importing, so an operation whose operands are all constant becomes a constant at once.
 #pragma once
 
 #include <map>
@@ -31,12 +31,12 @@ ModelValue constant_value(ConstantPtr tensor);
 Tensor integer_tensor(std::span<const int64_t> values);
 Tensor integer_scalar(int64_t value);
 
-// Every function checks what a model can cause (operand types, shapes, sizes) and fails with ErrorKind::invalid or, beyond our
-// limits, ErrorKind::unsupported.
+// Every function checks what a model can cause (operand types, shapes, sizes) and fails with ErrorKind::invalid or,
+// beyond our limits, ErrorKind::unsupported.
 class Emitter {
  public:
-  // `fold_budget`: bytes of constants that folding may still make, shared by all emitters of a model. Without it, a small file
-  // of many foldable nodes could take any amount of memory.
+  // `fold_budget`: bytes of constants that folding may still make, shared by all emitters of a model. Without it, a
+  // small file of many foldable nodes could take any amount of memory.
   explicit Emitter(int64_t& fold_budget) : fold_budget_(fold_budget) {}
   // `name` of the operations that follow: where they come from.
   void set_origin(std::string name) { origin_ = std::move(name); }

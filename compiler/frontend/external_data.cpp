@@ -1,7 +1,7 @@
 // Constants of the model, in the model's file or beside it.
 //
-// A model is data from anywhere, so the files that it names must lie inside its own folder: no absolute path, no "..", and no
-// symbolic link that leads out.
+// A model is data from anywhere, so the files that it names must lie inside its own folder: no absolute path, no "..",
+// and no symbolic link that leads out.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Normalizations, reductions, cutting, joining and indexing: one node a model, in the reference, against results worked out by
-// hand.
+// Normalizations, reductions, cutting, joining and indexing: one node a model, in the reference, against results worked
+// out by hand.
 #include <gmock/gmock.h>
 
 #include "compiler/frontend/operator_case.h"

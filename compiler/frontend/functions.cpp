@@ -1,4 +1,5 @@
-// Model-local functions: a call is replaced by the function's nodes, with the call's inputs and attributes in their places.
+// Model-local functions: a call is replaced by the function's nodes, with the call's inputs and attributes in their
+// places.
 #include <fmt/format.h>
 
 #include <set>

@@ -1,7 +1,7 @@
 // The importer's context: scopes of named values, one node with its attributes, and the table of operators.
 //
-// ONNX operators change between opsets. Each change that matters here is a row of the table (domain, name, first opset) with the
-// handler that understands it; the row with the largest `since` that is not above the model's opset counts.
+// ONNX operators change between opsets. Each change that matters here is a row of the table (domain, name, first opset)
+// with the handler that understands it; the row with the largest `since` that is not above the model's opset counts.
 #pragma once
 
 #include <map>
@@ -27,9 +27,9 @@ class TensorProto;
 class TypeProto;
 }  // namespace onnx
 
-// Bounds on what a hostile model can make us do: nesting of bodies and functions, nodes after inlining functions, and of these nodes those that
-// are in functions, once for each call: a dozen functions that each call another twice are thousands, in a file of a few hundred bytes, and
-// passes and search take some seconds for so many.
+// Bounds on what a hostile model can make us do: nesting of bodies and functions, nodes after inlining functions, and
+// of these nodes those that are in functions, once for each call: a dozen functions that each call another twice are
+// thousands, in a file of a few hundred bytes, and passes and search take some seconds for so many.
 inline constexpr int max_nesting = 32;
 inline constexpr int64_t max_nodes = 1'000'000;
 inline constexpr int64_t max_inlined_nodes = 50'000;

@@ -9,7 +9,8 @@
 namespace low {
 namespace {
 
-// ONNX leaves constant indices that are out of range undefined; they are mistakes. `extent_of(i)`: the extent that index i is for.
+// ONNX leaves constant indices that are out of range undefined; they are mistakes. `extent_of(i)`: the extent that
+// index i is for.
 template <typename Extent>
 Result<void> check_indices(const Node& node, const ModelValue& indices, const Extent& extent_of) {
   if (indices.dtype() != DType::i32 && indices.dtype() != DType::i64) {

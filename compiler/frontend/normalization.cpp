@@ -25,7 +25,8 @@ Shape axes_from(int first, int rank) {
   return axes;
 }
 
-// `epsilon` of the model. A negative one could make a root of a negative number; nothing else than an error would be sensible.
+// `epsilon` of the model. A negative one could make a root of a negative number; nothing else than an error would be
+// sensible.
 Result<double> epsilon_of(const Node& node) {
   LOW_TRY(const float epsilon, node.number("epsilon", 1e-5F));
   if (!(epsilon >= 0) || std::isinf(epsilon)) return node.invalid(fmt::format("epsilon is {}", epsilon));
@@ -215,7 +216,8 @@ Handled import_batch_normalization(Node& node) {
   return one(node.emit().pointwise(std::move(formula).finish(result, x.dtype()), operands));
 }
 
-// (x - mean) / (deviation + 1e-9): a deviation of 0 gives 0 with 1e-18 under the root as well, and any that is not tiny the same.
+// (x - mean) / (deviation + 1e-9): a deviation of 0 gives 0 with 1e-18 under the root as well, and any that is not tiny
+// the same.
 Handled import_mean_variance_normalization(Node& node) {
   const ModelValue& x = node.input(0);
   LOW_TRY_VOID(check_float(node, x, 1));

@@ -9,9 +9,9 @@ namespace {
 
 constexpr int any_number = std::numeric_limits<int>::max();
 
-// One row for each form of an operator that we tell apart, sorted by name and opset. Columns: domain, name, first opset, inputs
-// (least, most), outputs (most), attributes, handler. Changes of allowed dtypes alone do not make a row: newer opsets allow more,
-// and a model that uses them means the same in every opset.
+// One row for each form of an operator that we tell apart, sorted by name and opset. Columns: domain, name, first
+// opset, inputs (least, most), outputs (most), attributes, handler. Changes of allowed dtypes alone do not make a row:
+// newer opsets allow more, and a model that uses them means the same in every opset.
 constexpr OperatorInfo operators[] = {
     {"", "Abs", 6, 1, 1, 1, "", import_unary},
     {"", "Acos", 7, 1, 1, 1, "", import_activation},

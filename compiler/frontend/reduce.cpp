@@ -50,7 +50,8 @@ Result<ModelValue> without_axes(Node& node, const ModelValue& value, const Shape
   return node.emit().reshape(value, shape);
 }
 
-// log(sum(exp(x - m))) + m, where m is the maximum, or 0 where that is not finite: nothing overflows that does not have to.
+// log(sum(exp(x - m))) + m, where m is the maximum, or 0 where that is not finite: nothing overflows that does not have
+// to.
 Result<ModelValue> log_sum_exp(Node& node, const ModelValue& x, const Shape& axes, DType compute) {
   const auto finite = [](Term m) {
     return where(abs(m) < std::numeric_limits<double>::infinity(), m, number_like(m, 0));
@@ -89,7 +90,8 @@ Handled import_reduce(Node& node) {
   if (!is_arithmetic_float(type) && !is_integer(type) && !(extreme && type == DType::boolean)) {
     return node.invalid(fmt::format("input 0 is {}, which this operator does not take", to_string(x.type)));
   }
-  // Integers stay integers where the result is one by nature; other functions of them are computed in f64 and truncated.
+  // Integers stay integers where the result is one by nature; other functions of them are computed in f64 and
+  // truncated.
   const bool exact = extreme || name == "Sum" || name == "Prod" || name == "L1" || name == "SumSquare";
   const DType compute = is_float(type)           ? compute_type(type)
                         : type == DType::boolean ? DType::u8

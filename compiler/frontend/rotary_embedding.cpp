@@ -82,7 +82,8 @@ Result<ModelValue> table(Node& node, const Request& r, int i) {
 
 }  // namespace
 
-// (a, b) becomes (cos a - sin b, sin a + cos b). Pairs: element i of each half of what is rotated, or neighbours if interleaved.
+// (a, b) becomes (cos a - sin b, sin a + cos b). Pairs: element i of each half of what is rotated, or neighbours if
+// interleaved.
 Handled import_rotary_embedding(Node& node) {
   LOW_TRY(const Request r, request_of(node));
   Emitter& emit = node.emit();

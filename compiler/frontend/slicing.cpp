@@ -263,8 +263,8 @@ Handled import_pad(Node& node) {
   return pad(node, given, node.has(2) ? std::optional(node.input(2)) : std::nullopt);
 }
 
-// A new axis in front of each repeated one, which is expanded and then joined with it; where that exceeds the largest rank, the
-// tensor is joined with itself.
+// A new axis in front of each repeated one, which is expanded and then joined with it; where that exceeds the largest
+// rank, the tensor is joined with itself.
 Handled import_tile(Node& node) {
   const ModelValue x = node.input(0);
   LOW_TRY(const std::vector<int64_t> repeats, node.constant_integers(1, "the repeats"));

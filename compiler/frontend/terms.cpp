@@ -9,7 +9,8 @@ namespace {
 // f(|x|) with the sign of x, for odd functions.
 Term with_sign_of(Term x, Term magnitude) { return where(x < 0.0, -magnitude, magnitude); }
 
-// z - z^3/3 + z^5/5 - …, for |z| <= tan(pi/8), where z^2 < 0.172: the first term left out is below half a unit in the last place.
+// z - z^3/3 + z^5/5 - …, for |z| <= tan(pi/8), where z^2 < 0.172: the first term left out is below half a unit in the
+// last place.
 Term arctangent_series(Term z) {
   const int terms = z.dtype() == DType::f64 ? 21 : 10;
   const Term square = z * z;
@@ -53,7 +54,8 @@ Term atan(Term x) {
 Term asin(Term x) { return atan(x / sqrt((1.0 - x) * (1.0 + x))); }
 Term acos(Term x) { return 2.0 * atan(sqrt((1.0 - x) / (1.0 + x))); }
 
-// Beyond 20 the smaller of exp(x) and exp(-x) is lost anyway; in two factors, the larger one overflows where the result does.
+// Beyond 20 the smaller of exp(x) and exp(-x) is lost anyway; in two factors, the larger one overflows where the result
+// does.
 Term sinh(Term x) {
   const Term a = abs(x);
   const Term t = expm1(a);

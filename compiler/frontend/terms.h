@@ -1,5 +1,6 @@
-// Expressions written as formulas. A Term is a node of a builder; operators and functions append nodes of the terms' dtype.
-// The order in which a formula's parts are appended does not matter: ExprBuilder::finish orders nodes by the result.
+// Expressions written as formulas. A Term is a node of a builder; operators and functions append nodes of the terms'
+// dtype. The order in which a formula's parts are appended does not matter: ExprBuilder::finish orders nodes by the
+// result.
 #pragma once
 
 #include "compiler/graph/expr.h"
@@ -70,8 +71,8 @@ inline Term where(Term condition, Term a, Term b) {
   return {a.builder, a.builder->where(condition.node, a.node, b.node)};
 }
 
-// log(1 + x) and exp(x) - 1 with full relative accuracy around 0: the rounding error of 1 + x (of exp(x)) is divided out
-// again, as W. Kahan does.
+// log(1 + x) and exp(x) - 1 with full relative accuracy around 0: the rounding error of 1 + x (of exp(x)) is divided
+// out again, as W. Kahan does.
 Term log1p(Term x);
 Term expm1(Term x);
 Term softplus(Term x);  // log(1 + exp(x)), without overflow

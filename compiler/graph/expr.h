@@ -1,22 +1,24 @@
-// Expression: a DAG of scalar operations over broadcast inputs. It is the body of `pointwise`, and the epilogue of `matmul`.
+// Expression: a DAG of scalar operations over broadcast inputs. It is the body of `pointwise`, and the epilogue of
+// `matmul`.
 //
 // Semantics. Every node has a dtype, and its value is an element of that dtype:
-//  - f64 and f32 nodes compute in their own format. f16, bf16 and FP8 nodes compute in f32 from exactly decoded operands and
-//    round the result to their format (nearest, ties to even; overflow to infinity, or NaN where there is none) after each node.
-//  - Integer arithmetic wraps modulo 2^bits; division truncates toward zero; x / 0 is 0 and MIN / -1 is MIN (C leaves both
-//    undefined; a compiled program may not trap).
+//  - f64 and f32 nodes compute in their own format. f16, bf16 and FP8 nodes compute in f32 from exactly decoded
+//    operands and round the result to their format (nearest, ties to even; overflow to infinity, or NaN where there is
+//    none) after each node.
+//  - Integer arithmetic wraps modulo 2^bits; division truncates toward zero; x / 0 is 0 and MIN / -1 is MIN (C leaves
+//    both undefined; a compiled program may not trap).
 //  - min and max propagate NaN. Comparisons with NaN are false, except not_equal.
-//  - `convert` between floats rounds to nearest even; `overflow` says what becomes of too large values (Overflow in dtype.h).
-//    float -> integer truncates toward zero and clamps to the target's range (NaN becomes 0); integer -> integer wraps;
-//    anything -> boolean is x != 0 (NaN is true); integer -> float rounds to nearest even.
+//  - `convert` between floats rounds to nearest even; `overflow` says what becomes of too large values (Overflow in
+//    dtype.h). float -> integer truncates toward zero and clamps to the target's range (NaN becomes 0); integer ->
+//    integer wraps; anything -> boolean is x != 0 (NaN is true); integer -> float rounds to nearest even.
 //  - `round_even` rounds to an integer value, ties to even, and keeps the dtype (floats only).
 //  - `modulo` of floats is fmod: exact, with the sign of the dividend. Of integers it is the remainder of the truncated
 //    division; x % 0 is 0, and MIN % -1 is 0.
-//  - `pow` of integers is repeated multiplication, which wraps (x^0 is 1, also for 0). A negative exponent truncates the
-//    real power: 1 for base 1, 1 or -1 for base -1 by the exponent's parity, 0 for any other base (0 included).
+//  - `pow` of integers is repeated multiplication, which wraps (x^0 is 1, also for 0). A negative exponent truncates
+//    the real power: 1 for base 1, 1 or -1 for base -1 by the exponent's parity, 0 for any other base (0 included).
 //  - `where(c, a, b)`: c is boolean.
-//  - bit operations take integers. Shifts move the bit pattern and fill with zeros, also for signed types; a count that is negative or
-//    not below the number of bits gives 0.
+//  - bit operations take integers. Shifts move the bit pattern and fill with zeros, also for signed types; a count that
+//    is negative or not below the number of bits gives 0.
 // No operation is reassociated or contracted.
 #pragma once
 
@@ -79,7 +81,8 @@ struct Expr {
   bool operator==(const Expr&) const = default;
 };
 
-// Appends nodes; equal nodes become one (they have no side effects). Not more than 4,096 nodes (checked by add's callers via size()).
+// Appends nodes; equal nodes become one (they have no side effects). Not more than 4,096 nodes (checked by add's
+// callers via size()).
 class ExprBuilder {
  public:
   explicit ExprBuilder(int inputs) { expr_.inputs = static_cast<uint16_t>(inputs); }
@@ -105,13 +108,13 @@ class ExprBuilder {
 
 // Types, arities, order. `what` names the owner in the message (ErrorKind::internal).
 Result<void> verify(const Expr& expr, std::string_view what);
-// One line of numbered nodes, since a DAG shares them: "t0 = input.f32 0; t1 = constant.f32 0x1p+1; t2 = mul.f32 t0 t1".
-// Float literals print as hexadecimal floats, infinities as inf and -inf, NaNs as nan:0xBITS; integers in decimal.
+// One line of numbered nodes, since a DAG shares them: "t0 = input.f32 0; t1 = constant.f32 0x1p+1; t2 = mul.f32 t0
+// t1". Float literals print as hexadecimal floats, infinities as inf and -inf, NaNs as nan:0xBITS; integers in decimal.
 std::string to_string(const Expr& expr);
 Result<Expr> parse_expr(std::string_view text);
 
-// Evaluates one element at native precision. `inputs[i]` are raw bits of the inputs' elements; returns the result's raw bits.
-// Used by constant folding and by the interpreter; the reference has its own.
+// Evaluates one element at native precision. `inputs[i]` are raw bits of the inputs' elements; returns the result's raw
+// bits. Used by constant folding and by the interpreter; the reference has its own.
 uint64_t evaluate(const Expr& expr, std::span<const uint64_t> inputs);
 
 }  // namespace low

@@ -1,5 +1,5 @@
-// What the files of `fold` share: a walk over several operands, and the operations that have files of their own. Operands and
-// attributes are those of a verified operation.
+// What the files of `fold` share: a walk over several operands, and the operations that have files of their own.
+// Operands and attributes are those of a verified operation.
 #pragma once
 
 #include <array>
@@ -57,8 +57,8 @@ class Walk {
   std::array<int64_t, max_rank> index_{};
 };
 
-// Applies an epilogue, or the conversion that stands for none, to one accumulator of each element of the result. The operands
-// from `first` on are its extras.
+// Applies an epilogue, or the conversion that stands for none, to one accumulator of each element of the result. The
+// operands from `first` on are its extras.
 class FoldEpilogue {
  public:
   FoldEpilogue(const std::optional<Expr>& expr, DType accumulator, FoldOperands operands, size_t first,

@@ -1,4 +1,5 @@
-// Reductions on constants. Elements are combined by the operations of expressions, so that there is one definition of each.
+// Reductions on constants. Elements are combined by the operations of expressions, so that there is one definition of
+// each.
 #include <cmath>
 
 #include "compiler/graph/fold_ops.h"

@@ -1,8 +1,8 @@
 // Graph: the model as shaped SSA operations, before any decision about machines.
 //
-// A Graph is a list of operations in dependency order. Every operation has operands (values) and results (values). A region
-// (the body of `repeat`) is a Graph of its own that sees nothing but its inputs. Built by GraphBuilder, verified in finish(),
-// const from then on.
+// A Graph is a list of operations in dependency order. Every operation has operands (values) and results (values). A
+// region (the body of `repeat`) is a Graph of its own that sees nothing but its inputs. Built by GraphBuilder, verified
+// in finish(), const from then on.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,9 @@ struct Pointwise {
   bool operator==(const Pointwise&) const = default;
 };
 // (a, b, extras…) -> (value). a: [batch…, m, k], b: [batch…, k, n]; batch dimensions broadcast; result [batch…, m, n].
-// Every product is accumulated in `accumulate` (f32 for float operands up to 32 bits, f64 for f64, i32/i64/u32/u64 else).
-// The epilogue maps (accumulator, extras…) to the result's element; extras broadcast to the result's shape. Without one,
-// the accumulator is converted to the result's dtype.
+// Every product is accumulated in `accumulate` (f32 for float operands up to 32 bits, f64 for f64, i32/i64/u32/u64
+// else). The epilogue maps (accumulator, extras…) to the result's element; extras broadcast to the result's shape.
+// Without one, the accumulator is converted to the result's dtype.
 struct Matmul {
   DType accumulate = DType::f32;
   bool transpose_a = false;  // a is stored as [batch…, k, m]
@@ -85,34 +85,41 @@ struct Concat {
   bool operator==(const Concat&) const = default;
 };
 // (value[, fill]) -> (value): `before` new elements in front of each axis, as many behind as the result's shape says.
-// `constant`: the scalar operand `fill` (of the value's dtype); `edge`: the nearest element; `reflect`: mirrored without repeating the
-// edge; `wrap`: periodic. Nothing is negative (cutting is a slice); reflect and wrap read an index modulo their period, which is
-// 2 * extent - 2 (1 for an extent of 1) and the extent. Only `constant` has a fill, and only it may pad an axis of extent 0.
+// `constant`: the scalar operand `fill` (of the value's dtype); `edge`: the nearest element; `reflect`: mirrored
+// without repeating the edge; `wrap`: periodic. Nothing is negative (cutting is a slice); reflect and wrap read an
+// index modulo their period, which is 2 * extent - 2 (1 for an extent of 1) and the extent. Only `constant` has a fill,
+// and only it may pad an axis of extent 0.
 struct Pad {
   enum class Mode : uint8_t { constant, edge, reflect, wrap } mode = Mode::constant;
   Shape before;
   bool operator==(const Pad&) const = default;
 };
-// (data, indices) -> (value). Indices are i32 or i64; a negative one counts from the end; one out of range is clamped to the axis, so that
-// no input makes a program read elsewhere (ONNX leaves it undefined; the frontend refuses constant ones).
+// (data, indices) -> (value). Indices are i32 or i64; a negative one counts from the end; one out of range is clamped
+// to the axis, so that no input makes a program read elsewhere (ONNX leaves it undefined; the frontend refuses constant
+// ones).
 //  `axis`: indices [i…] replace axis `axis` of data: result [data before axis…, i…, data behind axis…] (ONNX Gather)
 //  `elements`: indices and result have one shape; result[i…] = data[i… with i[axis] = indices[i…]] (GatherElements)
-//  `nd`: indices [batch…, i…, depth]; the last axis is an index into the data's axes batch … batch + depth (GatherND), each element of
-//        which is counted from the end or clamped on its own; result [batch…, i…, data behind axis batch + depth…]; depth is at least 1
-// Other axes of `elements` may be shorter in indices than in data. Where the result has elements, no indexed axis of data is empty.
+//  `nd`: indices [batch…, i…, depth]; the last axis is an index into the data's axes batch … batch + depth (GatherND),
+//  each element of
+//        which is counted from the end or clamped on its own; result [batch…, i…, data behind axis batch + depth…];
+//        depth is at least 1
+// Other axes of `elements` may be shorter in indices than in data. Where the result has elements, no indexed axis of
+// data is empty.
 struct Gather {
   enum class Mode : uint8_t { axis, elements, nd } mode = Mode::axis;
   int axis = 0;        // axis, elements
   int batch_axes = 0;  // nd
   bool operator==(const Gather&) const = default;
 };
-// (value, extras…) -> (value): reduces `axes` (none: only map and epilogue), which stay with extent 1. The map is applied to each element before:
-// an expression of one input that gives `accumulate` (without one, the element is converted to it). Elements are then combined in `accumulate`,
-// which is f32, f64 or an integer type (that wraps); f32 sums may be taken in any order. Then the epilogue maps (accumulator, extras…) to the
-// result's element as in Matmul; without one, the accumulator is converted. An empty reduction gives the identity: 0 for sum, 1 for product,
-// -infinity or the lowest integer for max, the opposite for min. max and min propagate NaN. `index_max` / `index_min` compare in `accumulate`
-// and give the accumulator's place, as i64, of the extreme element along one axis, which is not empty (unless the result is): the first one
-// among equals, or the last with `last`; NaN counts as extreme, and NaNs as equal.
+// (value, extras…) -> (value): reduces `axes` (none: only map and epilogue), which stay with extent 1. The map is
+// applied to each element before: an expression of one input that gives `accumulate` (without one, the element is
+// converted to it). Elements are then combined in `accumulate`, which is f32, f64 or an integer type (that wraps); f32
+// sums may be taken in any order. Then the epilogue maps (accumulator, extras…) to the result's element as in Matmul;
+// without one, the accumulator is converted. An empty reduction gives the identity: 0 for sum, 1 for product, -infinity
+// or the lowest integer for max, the opposite for min. max and min propagate NaN. `index_max` / `index_min` compare in
+// `accumulate` and give the accumulator's place, as i64, of the extreme element along one axis, which is not empty
+// (unless the result is): the first one among equals, or the last with `last`; NaN counts as extreme, and NaNs as
+// equal.
 struct Reduce {
   enum class Kind : uint8_t { sum, product, max, min, index_max, index_min } kind = Kind::sum;
   Shape axes;  // ascending
@@ -122,19 +129,20 @@ struct Reduce {
   std::optional<Expr> epilogue = std::nullopt;
   bool operator==(const Reduce&) const = default;
 };
-// (value) -> (value), of one type: running sum along `axis`; `exclusive` leaves the element itself out; `reverse` runs from the end.
-// Floats (not FP8) are summed in f32 (f64 for f64) and rounded where they are written; integers wrap.
+// (value) -> (value), of one type: running sum along `axis`; `exclusive` leaves the element itself out; `reverse` runs
+// from the end. Floats (not FP8) are summed in f32 (f64 for f64) and rounded where they are written; integers wrap.
 struct Cumulative {
   int axis = 0;
   bool exclusive = false, reverse = false;
   bool operator==(const Cumulative&) const = default;
 };
-// (value, extras…) -> (value): normalizes groups of elements: all that differ only in `axes`. Floats; computed in f32 (f64 for f64), in two passes:
-//  softmax: exp(x - max) / sum(exp(x - max));  log_softmax: x - max - log(sum(exp(x - max)));  a group of -infinities alone gives NaN, as ONNX
-//  masked_softmax: softmax, but a group of -infinities alone, in which nothing takes part, gives zeros
-//  layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon);  rms_norm: x / sqrt(mean(x^2) + epsilon)
-// The epilogue maps (normalized, extras…) to the result's element as in Matmul (scale and bias are extras). epsilon is 0 or more, and 0
-// for the softmaxes.
+// (value, extras…) -> (value): normalizes groups of elements: all that differ only in `axes`. Floats; computed in f32
+// (f64 for f64), in two passes:
+//  softmax: exp(x - max) / sum(exp(x - max));  log_softmax: x - max - log(sum(exp(x - max)));  a group of -infinities
+//  alone gives NaN, as ONNX masked_softmax: softmax, but a group of -infinities alone, in which nothing takes part,
+//  gives zeros layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon);  rms_norm: x / sqrt(mean(x^2) + epsilon)
+// The epilogue maps (normalized, extras…) to the result's element as in Matmul (scale and bias are extras). epsilon is
+// 0 or more, and 0 for the softmaxes.
 struct Rowwise {
   enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm, masked_softmax } kind = Kind::softmax;
   Shape axes;  // ascending, not empty
@@ -143,19 +151,21 @@ struct Rowwise {
   bool operator==(const Rowwise&) const = default;
 };
 // (q, k, v[, mask], extras…) -> (value): scaled dot-product attention with packed heads.
-//   q: [batch, m, q_heads * d], k: [kv_batch, n, kv_heads * d], v: [kv_batch, n, kv_heads * dv]; result [batch, m, q_heads * dv].
-// kv_batch divides batch and kv_heads divides q_heads: batch b reads batch b / (batch / kv_batch) of k and v, head h their head
-// h / (q_heads / kv_heads) (grouped queries). Tensors [b, heads, m, d] are the case batch = b * heads of one packed head each.
+//   q: [batch, m, q_heads * d], k: [kv_batch, n, kv_heads * d], v: [kv_batch, n, kv_heads * dv]; result [batch, m,
+//   q_heads * dv].
+// kv_batch divides batch and kv_heads divides q_heads: batch b reads batch b / (batch / kv_batch) of k and v, head h
+// their head h / (q_heads / kv_heads) (grouped queries). Tensors [b, heads, m, d] are the case batch = b * heads of one
+// packed head each.
 //   score[i, j] = (sum over d of q[i] k[j]) * scale; with softcap > 0: softcap * tanh(score / softcap); + mask[i, j]
 //   result[i]   = sum over j of softmax over j (score[i])[j] * v[j], then the epilogue
-// `mask` is bool (false: the score becomes `masked_score`, which is finite or -infinity) or a float that is added; its shape
-// [mb, mh, m, n] broadcasts to [batch * q_heads / mask_heads, mask_heads, m, n], whose leading two axes count the heads in the order
-// (batch, head); mask_heads divides batch * q_heads. `diagonal`: j takes part in row i only if j <= i + diagonal (causal attention; a
-// past of p keys shifts it by p). A row of -infinities alone gives NaN, as softmax does, unless `empty_is_zero`: then it gives 0, and a
-// key whose mask is -infinity takes no part whatever its score (which may be NaN or infinite).
-// Computed in f32 (f64 for f64 operands). q, k, v: floats (FP8 included) of dtypes that may differ. The epilogue maps (normalized
-// element, extras…) to the result's element as in Rowwise; extras broadcast to the result's shape; without one, it is converted.
-// d, dv, n and the numbers of heads are at least 1.
+// `mask` is bool (false: the score becomes `masked_score`, which is finite or -infinity) or a float that is added; its
+// shape [mb, mh, m, n] broadcasts to [batch * q_heads / mask_heads, mask_heads, m, n], whose leading two axes count the
+// heads in the order (batch, head); mask_heads divides batch * q_heads. `diagonal`: j takes part in row i only if j <=
+// i + diagonal (causal attention; a past of p keys shifts it by p). A row of -infinities alone gives NaN, as softmax
+// does, unless `empty_is_zero`: then it gives 0, and a key whose mask is -infinity takes no part whatever its score
+// (which may be NaN or infinite). Computed in f32 (f64 for f64 operands). q, k, v: floats (FP8 included) of dtypes that
+// may differ. The epilogue maps (normalized element, extras…) to the result's element as in Rowwise; extras broadcast
+// to the result's shape; without one, it is converted. d, dv, n and the numbers of heads are at least 1.
 struct Attention {
   int64_t q_heads = 1, kv_heads = 1, mask_heads = 1;
   bool masked = false;
@@ -167,8 +177,9 @@ struct Attention {
   std::optional<Expr> epilogue = std::nullopt;
   bool operator==(const Attention&) const = default;
 };
-// (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D scale runs
-// along; nothing for a scalar scale. The zero point has the result's dtype (quantize) or the operand's (dequantize).
+// (x, scale[, zero_point]) -> (value): saturate(round(x / scale) + zero_point), as ONNX. `axis` is the axis that a 1-D
+// scale runs along; nothing for a scalar scale. The zero point has the result's dtype (quantize) or the operand's
+// (dequantize).
 struct Quantize {
   std::optional<int> axis;
   Overflow overflow = Overflow::saturate;
@@ -291,8 +302,8 @@ inline constexpr int max_region_depth = 32;
 // Result shapes, dtypes, operand counts, broadcasting, order, regions: the first violation, naming the operation.
 Result<void> verify(const Graph& graph);
 
-// Text: a version line, then one operation a line, regions indented; see graph/text.cpp. Constants of up to max_inline_elements print
-// in full, larger ones by hash; parsing needs `constants` to resolve hashes (hash -> tensor).
+// Text: a version line, then one operation a line, regions indented; see graph/text.cpp. Constants of up to
+// max_inline_elements print in full, larger ones by hash; parsing needs `constants` to resolve hashes (hash -> tensor).
 inline constexpr int64_t max_inline_elements = 16;
 std::string print(const Graph& graph);
 using ConstantsByHash = std::vector<std::pair<std::string, std::shared_ptr<const Tensor>>>;

@@ -1,4 +1,5 @@
-// Shapes of results, for the operations whose rule takes more than a line: shared by the builder, the verifier and frontends.
+// Shapes of results, for the operations whose rule takes more than a line: shared by the builder, the verifier and
+// frontends.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,8 @@ namespace low {
 
 // Nothing when there is no operand, the axis does not exist, or another axis disagrees.
 std::optional<Shape> concat_shape(std::span<const Shape> operands, int axis);
-// Nothing when the shapes do not fit each other, the rank is beyond max_rank, or elements would be read from an empty axis.
+// Nothing when the shapes do not fit each other, the rank is beyond max_rank, or elements would be read from an empty
+// axis.
 std::optional<Shape> gather_shape(const Gather& gather, const Shape& data, const Shape& indices);
 // `axes` are in range.
 Shape reduced_shape(const Shape& shape, const Shape& axes);

@@ -34,8 +34,8 @@ KernelContract contract(const Shape& extents, KernelContract::AttentionKind kind
   return c;
 }
 
-// A graph with one run of `c`; each operand is an input of its own but for the last, which is the output or, if `in_place` is one, lies
-// where that operand lies.
+// A graph with one run of `c`; each operand is an input of its own but for the last, which is the output or, if
+// `in_place` is one, lies where that operand lies.
 Result<TileGraph> graph_of(const KernelContract& c, size_t in_place = SIZE_MAX) {
   Maker make(1);
   std::vector<View> views;
@@ -172,7 +172,7 @@ TEST(Attention, CostCountsBothProducts) {
   const Machine machine = *find_machine("host");
   const Result<TileGraph> graph = graph_of(contract({48, 700, 64, 80}, {}));
   ASSERT_TRUE(graph) << graph.error().message;
-  const CostReport report = cost(*graph, machine);
+  const CostReport report = cost_report(*graph, machine);
   EXPECT_EQ(report.flop, 2.0 * 48 * 700 * (64 + 80));
   // At least what the products take at the machine's rate, and less than twice that.
   const double products = report.flop / matmul_rate(machine, DType::f32, DType::f32).flop_per_cycle;

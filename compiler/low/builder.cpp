@@ -1,9 +1,9 @@
 #include "compiler/low/builder.h"
 
 #include <algorithm>
-#include <boost/container_hash/hash.hpp>
 #include <string_view>
 
+#include "compiler/base/hash.h"
 #include "compiler/low/finish.h"
 
 namespace low {
@@ -34,19 +34,16 @@ uint32_t TileGraphBuilder::constant(ConstantBox constant) {
   auto& constants = graph_.constants_;
   const auto index = static_cast<uint32_t>(constants.size());
   // Whole tensors by a sample of their content, boxes by where they lie.
-  size_t hash = static_cast<size_t>(constant.elements());
+  WordHash content;
+  content.add(constant.elements());
   if (constant.whole()) {
     const std::span<const std::byte> bytes = constant.source->bytes();
     const size_t sample = std::min<size_t>(bytes.size(), 1024);
-    for (const auto part : {bytes.first(sample), bytes.last(sample)}) {
-      const std::string_view content(reinterpret_cast<const char*>(part.data()), part.size());
-      boost::hash_combine(hash, boost::hash<std::string_view>()(content));
-    }
+    content.add_list(bytes.first(sample)).add_list(bytes.last(sample));
   } else {
-    boost::hash_combine(hash, constant.offset);
-    for (const int64_t extent : constant.extents) boost::hash_combine(hash, extent);
+    content.add(constant.offset).add_list(constant.extents);
   }
-  std::vector<uint32_t>& alike = constants_by_hash_[hash];
+  std::vector<uint32_t>& alike = constants_by_hash_[content.result()];
   for (const uint32_t other : alike) {
     const bool same = constant.whole() && constants[other].whole() ? constants[other] == constant
                                                                    : constants[other].same_box(constant);

@@ -15,7 +15,8 @@ class TileGraphBuilder {
  public:
   // Builders that are given the same interners may run at the same time; without any, the builder has its own.
   TileGraphBuilder(std::string machine, uint32_t tiles, std::shared_ptr<Interners> interners = nullptr);
-  // Starts from a graph without its regions: its runs, copies and exchanges can be used again, and all ids in it keep their meaning.
+  // Starts from a graph without its regions: its runs, copies and exchanges can be used again, and all ids in it keep
+  // their meaning.
   explicit TileGraphBuilder(TileGraph graph);
 
   // Not in a builder that starts from a graph.
@@ -47,12 +48,14 @@ class TileGraphBuilder {
   void set_view(uint32_t index, const View& view) { graph_.views_[index] = view; }
   void run(ContractId contract, TileId tile, std::span<const View> operands);
   void copy(DescriptorId descriptor, const View& source, const View& destination, TileId tile);
-  // Of a builder that starts from a graph: commands and exchanges of that graph. A superstep's exchanges are consecutive ones.
+  // Of a builder that starts from a graph: commands and exchanges of that graph. A superstep's exchanges are
+  // consecutive ones.
   void reuse_command(Command command) { superstep_.push_back(command); }
   void reuse_exchanges(Span32 exchanges) { exchanges_ = exchanges; }
   void end_superstep();  // drops the superstep if it is empty
 
-  // Renumbers by first use in the order of allocations and supersteps (dropping what neither a command nor the interface uses), verifies.
+  // Renumbers by first use in the order of allocations and supersteps (dropping what neither a command nor the
+  // interface uses), verifies.
   Result<TileGraph> finish() &&;
 
  private:

@@ -7,11 +7,13 @@ namespace {
 
 constexpr __int128 address_limit = __int128{1} << 62;
 
-// Searches index differences, largest stride first: at each stride, the rest of the distance must be in reach of the smaller ones.
+// Searches index differences, largest stride first: at each stride, the rest of the distance must be in reach of the
+// smaller ones.
 class Meeting {
  public:
   Meeting(const ByteBox& a, const ByteBox& b) {
-    // a.begin + sum i * s == b.begin + sum j * t with 0 <= i < extent: one unknown per stride, i - j where both have it.
+    // a.begin + sum i * s == b.begin + sum j * t with 0 <= i < extent: one unknown per stride, i - j where both have
+    // it.
     const ByteBox::Axis* x = a.used().data();
     const ByteBox::Axis* const x_end = x + a.rank;
     const ByteBox::Axis* y = b.used().data();

@@ -9,9 +9,9 @@
 
 namespace low {
 
-// Bytes begin + sum of i * stride. Normal form: axes sorted by descending stride, strides positive, axes of one element and of
-// stride 0 gone, axes that continue one another merged, and the bytes of an element the innermost axis. Boxes that cover the same
-// bytes by nested strides have equal normal forms.
+// Bytes begin + sum of i * stride. Normal form: axes sorted by descending stride, strides positive, axes of one element
+// and of stride 0 gone, axes that continue one another merged, and the bytes of an element the innermost axis. Boxes
+// that cover the same bytes by nested strides have equal normal forms.
 struct ByteBox {
   struct Axis {
     int64_t stride = 1;
@@ -28,17 +28,19 @@ struct ByteBox {
   bool same_shape(const ByteBox& other) const;  // all but where it begins
 };
 
-// `chunk` is one more axis of stride 1. The addresses must have been checked: all of them lie in a storage of less than 2^62 bytes.
+// `chunk` is one more axis of stride 1. The addresses must have been checked: all of them lie in a storage of less than
+// 2^62 bytes.
 ByteBox byte_box(std::span<const int64_t> extents, std::span<const int64_t> strides, int64_t chunk, int64_t offset,
                  size_t element_bytes);
 ByteBox shifted(ByteBox box, int64_t bytes);
 
-// Exact for boxes of nested strides, as those of dense storages are. Where a search through other boxes gets long, the answer is yes.
+// Exact for boxes of nested strides, as those of dense storages are. Where a search through other boxes gets long, the
+// answer is yes.
 bool overlap(const ByteBox& a, const ByteBox& b);
 
-// Lowest and highest element that a box (with `chunk` as byte_box has it) reaches over all iterations of `terms`, whose Repeats
-// run `counts[level]` times; false when that does not fit in 62 bits, or when an extent is negative or a level unknown. An empty box
-// reaches nothing: low > high.
+// Lowest and highest element that a box (with `chunk` as byte_box has it) reaches over all iterations of `terms`, whose
+// Repeats run `counts[level]` times; false when that does not fit in 62 bits, or when an extent is negative or a level
+// unknown. An empty box reaches nothing: low > high.
 struct Reach {
   int64_t low = 0, high = -1;
 };

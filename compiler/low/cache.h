@@ -20,10 +20,11 @@ struct CacheStatistics {
   uint64_t lookups() const { return hits + misses; }
 };
 
-// `Key` owns what a `Borrowed` key refers to, is made from one, and compares to one and to itself for equality of all that it holds; both have
-// hash(). A lookup hashes a borrowed key once and owns nothing; only a result that is kept has an owned key. Results are made outside of the
-// mutex: two threads that miss the same key at once both make it, and the first to finish is kept and returned to both.
-// Entries are never dropped. Results must not depend on anything but the key.
+// `Key` owns what a `Borrowed` key refers to, is made from one, and compares to one and to itself for equality of all
+// that it holds; both have hash(). A lookup hashes a borrowed key once and owns nothing; only a result that is kept has
+// an owned key. Results are made outside of the mutex: two threads that miss the same key at once both make it, and the
+// first to finish is kept and returned to both. Entries are never dropped. Results must not depend on anything but the
+// key.
 template <typename Key, typename Borrowed, typename Value>
 class BoundedCache {
  public:

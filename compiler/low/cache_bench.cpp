@@ -1,10 +1,10 @@
 // What a lookup in the expansion's caches costs, one thread, against making the result.
 //   cache_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only
-// Names are CACHE/WHAT/SOURCES/ENTRIES. `hit` is all that TileExpander does with the cache on and not with it off: the words of the key from
-// sources that are at hand, its hash, the lookup, the shared result. `keys` is the part of that before the table; `wide_keys` the
-// same with types and geometries spelled out instead of named by their interned ids; `generate` what is done with the cache off;
-// `miss_full` a miss of a cache that keeps nothing more. (Of one source nothing is looked up.)
-// Lookups go through all entries in random order; `lookup` is the time of one.
+// Names are CACHE/WHAT/SOURCES/ENTRIES. `hit` is all that DistributedExpander does with the cache on and not with it
+// off: the words of the key from sources that are at hand, its hash, the lookup, the shared result. `keys` is the part
+// of that before the table; `wide_keys` the same with types and geometries spelled out instead of named by their
+// interned ids; `generate` what is done with the cache off; `miss_full` a miss of a cache that keeps nothing more. (Of
+// one source nothing is looked up.) Lookups go through all entries in random order; `lookup` is the time of one.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -25,8 +25,8 @@ TypeId packed(Interners& interners, DType dtype, int64_t rows, int64_t columns) 
   return interners.types.intern({.dtype = dtype, .extents = {rows, columns}});
 }
 
-// Request i wants a rectangle of which `sources` shards hold pieces of 8 columns each, as a block of a matrix product does that gathers an
-// operand. Requests differ in rows and in where their first shard is cut.
+// Request i wants a rectangle of which `sources` shards hold pieces of 8 columns each, as a block of a matrix product
+// does that gathers an operand. Requests differ in rows and in where their first shard is cut.
 CopyRequest copy_request(Interners& interners, MatrixGeometries& geometries, int64_t sources, int64_t i) {
   const int64_t rows = 1 + i % 64, skipped = i / 64, width = 8 + skipped;
   const int64_t columns = width * sources - skipped;

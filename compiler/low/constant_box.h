@@ -1,4 +1,5 @@
-// A model constant as parameters hold it: the whole, or a dense copy of a box of it, cut only when somebody asks for its bytes.
+// A model constant as parameters hold it: the whole, or a dense copy of a box of it, cut only when somebody asks for
+// its bytes.
 #pragma once
 
 #include <memory>

@@ -1,18 +1,20 @@
-// What the finalists of one selection attempt share while they are expanded, one after the other or at the same time: the tables of interned
-// values, and two caches. Nothing in them holds an address, a name or an allocation; nothing outlives the attempt.
+// What the finalists of one selection attempt share while they are expanded, one after the other or at the same time:
+// the tables of interned values, and two caches. Nothing in them holds an address, a name or an allocation; nothing
+// outlives the attempt.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "compiler/base/hash.h"
 #include "compiler/low/cache.h"
-#include "compiler/low/hash_words.h"
 #include "compiler/low/interner.h"
 
 namespace low {
 
-// --- Relative local-copy descriptors: how a box of one allocation gets into an equal box of another on the same tile, wherever both begin.
+// --- Relative local-copy descriptors: how a box of one allocation gets into an equal box of another on the same tile,
+// wherever both begin.
 
 struct CopyDescriptorKey {
   TypeId source_type, destination_type;  // precision, element order, padding

@@ -48,7 +48,7 @@ Result<TileGraph> expanded(GraphBuilder builder) {
   LOW_TRY(const TileGraph again, parse_tile_graph(text, constants));
   EXPECT_EQ(print(again), text);
   EXPECT_TRUE(again == result) << text;
-  EXPECT_EQ(cost(result, machine).supersteps.size(), result.supersteps().size());
+  EXPECT_EQ(cost_report(result, machine).supersteps.size(), result.supersteps().size());
   return result;
 }
 
@@ -101,8 +101,8 @@ TEST(ExpandPad, ConstantFillsAndOtherModesCopy) {
     builder.output("y", builder.pad(pad, operands, {2, 0}));
     const Result<TileGraph> graph = expanded(std::move(builder));
     ASSERT_TRUE(graph) << graph.error().message;
-    // Constant: above, below, left. Edge: 3 pieces of rows, 2 of columns. Reflect of rows 1 | 0 1 2 | 1 0: up, down, … as 1 0, 1 2, 1 0
-    // read; of columns 2 1 | 0 1 2 3: down to 0, then up. Wrap: 2 | 0 1 2 | 0 1 and 2 3 | 0 1 2 3.
+    // Constant: above, below, left. Edge: 3 pieces of rows, 2 of columns. Reflect of rows 1 | 0 1 2 | 1 0: up, down, …
+    // as 1 0, 1 2, 1 0 read; of columns 2 1 | 0 1 2 3: down to 0, then up. Wrap: 2 | 0 1 2 | 0 1 and 2 3 | 0 1 2 3.
     if (mode == Pad::Mode::constant) {
       EXPECT_EQ(graph->runs().size(), 3U);
       EXPECT_EQ(graph->copies().size(), 1U);
@@ -143,7 +143,8 @@ TEST(ExpandGroups, DenseAxesAreOne) {
   ASSERT_EQ(graph->contracts().size(), 2U);
   EXPECT_EQ(graph->contracts()[0].extents, (Shape{6, 20}));
   EXPECT_EQ(graph->contracts()[0].inner, 1);
-  // x is [2, 3 | 4, 5]: the reduced axes, in the order of x's strides, are one; so are the others in x, but not in the result [3, 2].
+  // x is [2, 3 | 4, 5]: the reduced axes, in the order of x's strides, are one; so are the others in x, but not in the
+  // result [3, 2].
   EXPECT_EQ(graph->contracts()[1].extents, (Shape{2, 3, 20}));
   EXPECT_EQ(graph->contracts()[1].operands[0].access, (std::vector{Access::strided, Access::strided, Access::unit}));
 }

@@ -1,7 +1,8 @@
 // The last step of a TileGraphBuilder. Internal to low.
 //
-// Runs, copies and exchanges are listed a second time, in the order of the program: what is not reached is dropped, and ids come out in the order of
-// first use, whatever they were in tables that several builders share. Views, which are many, stay where they are and get their new ids there.
+// Runs, copies and exchanges are listed a second time, in the order of the program: what is not reached is dropped, and
+// ids come out in the order of first use, whatever they were in tables that several builders share. Views, which are
+// many, stay where they are and get their new ids there.
 #pragma once
 
 #include "compiler/low/builder.h"

@@ -120,8 +120,8 @@ inline Result<TileGraph> two_tile_graph() {
   return make.finish();
 }
 
-// Three elements, two halves of a buffer in turns: half[(i + 1) % 2] = half[i % 2] + w[i], i < count, beginning with x; and
-// trace[i] = half[(i + 1) % 2] for each i. w[i] is (i, 10 i, 100 i).
+// Three elements, two halves of a buffer in turns: half[(i + 1) % 2] = half[i % 2] + w[i], i < count, beginning with x;
+// and trace[i] = half[(i + 1) % 2] for each i. w[i] is (i, 10 i, 100 i).
 inline Result<TileGraph> ping_pong_graph(int64_t count) {
   Maker make(1);
   const AllocationId x = make.input("x", DType::f32, {3});
@@ -156,8 +156,8 @@ inline Result<TileGraph> ping_pong_graph(int64_t count) {
   return make.finish();
 }
 
-// Four tiles without global memory. Tile t has two elements h[t] of x; `count` times in turns of two halves: h[t] = h[(t + 1) % 4] + w[t][i],
-// where everybody is sent all of h. w[t][i] is (10 t + i, 100 t + i). Then y = h.
+// Four tiles without global memory. Tile t has two elements h[t] of x; `count` times in turns of two halves: h[t] =
+// h[(t + 1) % 4] + w[t][i], where everybody is sent all of h. w[t][i] is (10 t + i, 100 t + i). Then y = h.
 inline Result<TileGraph> islands_graph(int64_t count) {
   constexpr uint32_t tiles = 4;
   Maker make(tiles, "islands");

@@ -1,5 +1,5 @@
-// Equal values get one id. For all graphs that are built together (the finalists of a selection attempt): any thread may intern, and a
-// value is read without a lock by whoever has its id.
+// Equal values get one id. For all graphs that are built together (the finalists of a selection attempt): any thread
+// may intern, and a value is read without a lock by whoever has its id.
 #pragma once
 
 #include <array>
@@ -21,7 +21,8 @@ struct InternHash {
   size_t operator()(const CopyDescriptor& value) const;
 };
 
-// Ids are dense, in the order of interning: which depends on threads, so that nothing may be ordered by them or print them.
+// Ids are dense, in the order of interning: which depends on threads, so that nothing may be ordered by them or print
+// them.
 template <typename IdType, typename T>
 class Interner {
  public:

@@ -8,20 +8,20 @@
 
 namespace low {
 
-// Graph + plan -> TileGraph. The plan has been verified against the graph. A Repeat's body is expanded once. Finalists of one selection
-// attempt share `caches`, from any thread; the result is the same with any caches, on or off. ErrorKind::unsupported, naming an operation, where
-// it would make more than the limits say.
+// Graph + plan -> TileGraph. The plan has been verified against the graph. A Repeat's body is expanded once. Finalists
+// of one selection attempt share `caches`, from any thread; the result is the same with any caches, on or off.
+// ErrorKind::unsupported, naming an operation, where it would make more than the limits say.
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
                          const ExpansionLimits& limits = {});
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine);
 
-// Before: one or more supersteps for each operation, whole-buffer copies where a value changes its place. After: copies whose source is
-// only brings an input to its place or a result out of it are gone, with the allocations that nothing uses then, and neighbouring
-// supersteps without a dependency between tiles are one. Same results, element by element.
+// Before: one or more supersteps for each operation, and whole-buffer copies where a value changes its place. After:
+// copies that only bring an input to its place or a result out of it are gone, with the allocations that nothing uses
+// then, and neighbouring supersteps without a dependency between tiles are one. Same results, element by element.
 struct SimplifyOptions {
   bool join_supersteps = true;  // what lives in different supersteps may share memory; what lives in one may not
 };
-Result<TileGraph> simplify(TileGraph graph, const SimplifyOptions& options = {});
+Result<TileGraph> simplify_tile_graph(TileGraph graph, const SimplifyOptions& options = {});
 
 // How much of everything there is. Numbers too large for 64 bits are the largest.
 struct Activity {
@@ -41,7 +41,7 @@ struct CostReport {
   Activity in_run;                   // repeats counted
 };
 // Analytical: the same functions as the search's, applied to what the graph really does.
-CostReport cost(const TileGraph& graph, const Machine& machine);  // or on_processor(machine, …)
+CostReport cost_report(const TileGraph& graph, const Machine& machine);  // or on_processor(machine, …)
 std::string to_string(const CostReport& report, const Machine& machine);
 
 }  // namespace low

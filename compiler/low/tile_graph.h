@@ -1,15 +1,17 @@
 // TileGraph: shards, copies and kernel runs, explicit, before placement.
 //
-// Flat vectors addressed by typed 32-bit ids; variable lists are spans into pools. TensorType, Geometry, KernelContract and
-// CopyDescriptor are interned: equal means same id, and finish() numbers them by first use, so that ids depend on nothing else.
+// Flat vectors addressed by typed 32-bit ids; variable lists are spans into pools. TensorType, Geometry, KernelContract
+// and CopyDescriptor are interned: equal means same id, and finish() numbers them by first use, so that ids depend on
+// nothing else.
 //
 // Semantics
 //  - An allocation is storage with a home: global memory, or one tile's memory. A view is a box inside an allocation:
-//      element (i0, i1, …) lies at  offset + sum of i * stride + sum over terms of (iteration[level] mod period) * stride
+//      element (i0, i1, …) lies at  offset + sum of i * stride + sum over terms of (iteration[level] mod period) *
+//      stride
 //    in elements of the allocation's storage.
-//  - A superstep is: exchanges, barrier, then commands; each tile does its own in order. A tile may read what itself wrote earlier in
-//    the superstep; what another tile wrote it may read in a later superstep only. No two tiles write the same element in a superstep,
-//    and none writes what another reads in it.
+//  - A superstep is: exchanges, barrier, then commands; each tile does its own in order. A tile may read what itself
+//    wrote earlier in the superstep; what another tile wrote it may read in a later superstep only. No two tiles write
+//    the same element in a superstep, and none writes what another reads in it.
 //  - A region is a list of steps; Repeat runs its region `count` times, `iteration[level]` counting from 0.
 #pragma once
 
@@ -86,19 +88,21 @@ enum class Family : uint8_t {
   reduce,      // result[o…] = epilogue(combined over i… of map(x[o…, i…]), extras…[o…]); see Reduce in graph.h
   rowwise,     // result[o…, i…] = epilogue(normalized x[o…, i…], extras…[o…, i…]); see Rowwise
   cumulative,  // result[o…, i] = running sum of x[o…, i]; inner = 1; see Cumulative
-  // result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …], an index for each inner axis; negative ones count from the
-  // end, others are clamped. An axis along which data does not vary (broadcast) has extent 1 in data's view, which is the
-  // box of all that may be read.
+  // result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …], an index for each inner axis; negative ones count from
+  // the end, others are clamped. An axis along which data does not vary (broadcast) has extent 1 in data's view, which
+  // is the box of all that may be read.
   gather,
-  // One head of attention for m rows of q and a panel of n keys, with the softmax taken as the keys come by (flash attention):
-  //   score[i, j] = (sum over d of q[i, d] k[j, d]) * scale, softcap, mask as in Attention, -infinity where j > i + diagonal
-  //   m'[i] = max(m[i], max over j of score[i, j]); p[i, j] = exp(score[i, j] - m'[i])
+  // One head of attention for m rows of q and a panel of n keys, with the softmax taken as the keys come by (flash
+  // attention):
+  //   score[i, j] = (sum over d of q[i, d] k[j, d]) * scale, softcap, mask as in Attention, -infinity where j > i +
+  //   diagonal m'[i] = max(m[i], max over j of score[i, j]); p[i, j] = exp(score[i, j] - m'[i])
   //   l'[i] = l[i] * exp(m[i] - m'[i]) + sum over j of p[i, j]
   //   o'[i, c] = o[i, c] * exp(m[i] - m'[i]) + sum over j of p[i, j] v[j, c]
-  // with m = -infinity, l = 0, o = 0 at first, and exp(-infinity - m') = 0 also where m' is -infinity. q, k and v are rounded
-  // to `math`, p is not. A state holds (o, m, l) of a row as `accumulate` [m, dv + 2]: o in columns [0, dv), then m, then l; it
-  // may be updated in place. The last panel's result[i, c] = epilogue(o'[i, c] / l'[i], extras…[i, c]). See Attention for rows
-  // in which nothing takes part. Where v of a key that takes part in no row is not finite, NaN may come of it or not.
+  // with m = -infinity, l = 0, o = 0 at first, and exp(-infinity - m') = 0 also where m' is -infinity. q, k and v are
+  // rounded to `math`, p is not. A state holds (o, m, l) of a row as `accumulate` [m, dv + 2]: o in columns [0, dv),
+  // then m, then l; it may be updated in place. The last panel's result[i, c] = epilogue(o'[i, c] / l'[i], extras…[i,
+  // c]). See Attention for rows in which nothing takes part. Where v of a key that takes part in no row is not finite,
+  // NaN may come of it or not.
   attention,
 };
 
@@ -111,9 +115,10 @@ enum class Access : uint8_t {
 
 struct OperandContract {
   DType dtype = DType::f32;
-  // One for each axis. gemm: a over (m, k), b over (k, n), extras and result over (m, n). pointwise, rowwise, cumulative:
-  // all axes of the iteration space. reduce: x all axes, extras and result the outer ones. gather: data all axes, indices
-  // the outer ones and one of as many elements as there are inner axes, result the outer ones. attention: see AttentionKind.
+  // One for each axis. gemm: a over (m, k), b over (k, n), extras and result over (m, n). pointwise, rowwise,
+  // cumulative: all axes of the iteration space. reduce: x all axes, extras and result the outer ones. gather: data all
+  // axes, indices the outer ones and one of as many elements as there are inner axes, result the outer ones. attention:
+  // see AttentionKind.
   std::vector<Access> access;
   bool operator==(const OperandContract&) const = default;
 };
@@ -126,12 +131,12 @@ struct KernelContract {
   DType math_b = DType::f32;      // gemm: b, likewise; f32 in others
   DType accumulate = DType::f32;  // gemm, reduce, cumulative: of the sums; rowwise: f32 or f64, in which it computes
   int64_t stage_k = 0;            // gemm: depth in which the kernel stages operands; a hint that changes no result
-  // gemm: a, b, extras…, result; pointwise: inputs…, result; reduce, rowwise: x, extras…, result; cumulative: x, result;
-  // gather: data, indices, result.
+  // gemm: a, b, extras…, result; pointwise: inputs…, result; reduce, rowwise: x, extras…, result; cumulative: x,
+  // result; gather: data, indices, result.
   std::vector<OperandContract> operands;
-  // gemm, reduce: input 0 is the accumulator (i64 for an index), then the extras. rowwise, attention: input 0 is the normalized
-  // element, then the extras. pointwise: the body. Never without nodes, but for cumulative, gather and partial attention,
-  // which have none.
+  // gemm, reduce: input 0 is the accumulator (i64 for an index), then the extras. rowwise, attention: input 0 is the
+  // normalized element, then the extras. pointwise: the body. Never without nodes, but for cumulative, gather and
+  // partial attention, which have none.
   Expr expr;
   int inner = 0;            // reduce, rowwise, cumulative, gather: number of inner axes; at least 1, but for gather
   uint8_t kind = 0;         // of Reduce::Kind or Rowwise::Kind
@@ -140,10 +145,10 @@ struct KernelContract {
   bool exclusive = false;   // cumulative
   bool reverse = false;     // cumulative
   std::optional<Expr> map;  // reduce: applied to each element; gives `accumulate`. Without one, elements are converted
-  // attention: extents are (m, n, d, dv); math is what products are computed from, accumulate f32 or f64 (of the state, too).
-  // operands: q [m, d], k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then [1] i32, the diagonal, if `causal`, then the
-  // state [m, dv + 2] that an earlier panel left if `continues`, then, in a last panel, extras [m, dv], and the result: [m, dv],
-  // or the state [m, dv + 2] if `partial`.
+  // attention: extents are (m, n, d, dv); math is what products are computed from, accumulate f32 or f64 (of the state,
+  // too). operands: q [m, d], k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then [1] i32, the diagonal, if
+  // `causal`, then the state [m, dv + 2] that an earlier panel left if `continues`, then, in a last panel, extras [m,
+  // dv], and the result: [m, dv], or the state [m, dv + 2] if `partial`.
   struct AttentionKind {
     bool masked = false, causal = false, continues = false, partial = false, empty_is_zero = false;
     double scale = 1, softcap = 0;
@@ -158,15 +163,16 @@ Shape operand_extents(const KernelContract& contract, size_t index);
 // The outer and the inner axes of a contract's iteration space.
 Shape outer_extents(const KernelContract& contract);
 Shape inner_extents(const KernelContract& contract);
-// gemm and reduce: the dtype of the expression's input 0, the accumulator. rowwise and attention: that of the normalized element.
+// gemm and reduce: the dtype of the expression's input 0, the accumulator. rowwise and attention: that of the
+// normalized element.
 DType leading_type(const KernelContract& contract);
 // Number of the expression's inputs that are no operands, and the first operand that is one.
 struct ExprOperands {
   size_t leading = 0, first = 0;
 };
 ExprOperands expr_operands(const KernelContract& contract);
-// attention: which operands these are; 0 where there is none. `extras` is the first one behind them, the result if there
-// are no extras.
+// attention: which operands these are; 0 where there is none. `extras` is the first one behind them, the result if
+// there are no extras.
 struct AttentionOperands {
   size_t mask = 0, diagonal = 0, state = 0, extras = 3;
 };
@@ -180,7 +186,8 @@ struct KernelRun {
   Span32 operands;  // TileGraph::views(): as the contract's operands; each view's geometry has the contract's axes
 };
 
-// Movement of elements as nested loops around a contiguous chunk, relative to both ends' origins: for counts (c0, c1, …) and chunk n,
+// Movement of elements as nested loops around a contiguous chunk, relative to both ends' origins: for counts (c0, c1,
+// …) and chunk n,
 //   destination[sum i * destination_stride + j] = convert(source[sum i * source_stride + j]),  j < n.
 struct CopyDescriptor {
   DType source = DType::f32, destination = DType::f32;
@@ -198,7 +205,8 @@ struct LocalCopy {
   TileId tile;
 };
 
-// From one tile (or global memory) to others; elements are moved in the row-major order of the boxes, which have equal extents.
+// From one tile (or global memory) to others; elements are moved in the row-major order of the boxes, which have equal
+// extents.
 struct Exchange {
   View source;
   Span32 destinations;  // TileGraph::views()
@@ -234,8 +242,8 @@ struct Region {
   Span32 steps;  // TileGraph::steps()
 };
 
-// A tensor of the model's interface lies dense and row-major in an allocation, from `offset` on. The allocation of an input lives
-// from the start of a run, that of an output to its end, whatever its role.
+// A tensor of the model's interface lies dense and row-major in an allocation, from `offset` on. The allocation of an
+// input lives from the start of a run, that of an output to its end, whatever its role.
 struct InterfaceTensor {
   std::string name;
   Type type;
@@ -310,8 +318,9 @@ class TileGraph {
 // Everything equal, constants by content.
 bool operator==(const TileGraph& a, const TileGraph& b);
 
-// Bounds, contracts against views, tiles, homes, nesting, and the superstep rule on top of this header (by boxes; conservative
-// overlap is exact for views of one allocation with equal strides). ErrorKind::internal naming superstep, tile and operands.
+// Bounds, contracts against views, tiles, homes, nesting, and the superstep rule on top of this header (by boxes;
+// conservative overlap is exact for views of one allocation with equal strides). ErrorKind::internal naming superstep,
+// tile and operands.
 Result<void> verify(const TileGraph& graph);
 
 // "low-tiles 2", the interned tables, allocations, then regions of supersteps of commands.

@@ -53,7 +53,8 @@ std::optional<Shape> parse_shape(std::string_view text) {
   return shape;
 }
 
-// The words of a line, in order. The first word that is not what was expected sets the problem; all later ones are ignored.
+// The words of a line, in order. The first word that is not what was expected sets the problem; all later ones are
+// ignored.
 class Line {
  public:
   Line(std::string_view text, size_t line_number) : text_(text), line_number_(line_number) { trim(); }

@@ -5,12 +5,14 @@
 //   type 0 f32 extents [5,7]
 //   geometry 0 extents [5,7] strides [7,1]
 //   contract 0 gemm extents [5,7,3] math f32 accumulate f32 stage 0 operands f32:su f32:su f32:su expr t0 = input.f32 0
-//   contract 1 reduce extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:u inner 1 sum first expr … map …
-//   contract 2 rowwise extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 softmax epsilon 1.5p-20 expr …
-//   contract 3 cumulative extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 inclusive forward expr none
-//   contract 4 gather extents [5,7,9] math f32 accumulate f32 stage 0 operands f32:bus i64:sbb f32:su inner 1 expr none
-//   contract 5 attention extents [5,9,4,7] math f32 accumulate f32 stage 0 operands f32:su f32:su f32:su bool:su f32:su
-//     scale 1p-1 softcap 0p+0 masked causal continues partial empty_is_zero expr …       (one line; each of these flags or not)
+//   contract 1 reduce extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:u inner 1 sum first expr … map
+//   … contract 2 rowwise extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 softmax epsilon
+//   1.5p-20 expr … contract 3 cumulative extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1
+//   inclusive forward expr none contract 4 gather extents [5,7,9] math f32 accumulate f32 stage 0 operands f32:bus
+//   i64:sbb f32:su inner 1 expr none contract 5 attention extents [5,9,4,7] math f32 accumulate f32 stage 0 operands
+//   f32:su f32:su f32:su bool:su f32:su
+//     scale 1p-1 softcap 0p+0 masked causal continues partial empty_is_zero expr …       (one line; each of these flags
+//     or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256
 //   allocation 0 type 0 home global intermediate binding 0

@@ -114,12 +114,12 @@ class Verifier {
   }
 
   Result<void> interface() const {
-    struct Range {
+    struct Bound {
       AllocationId allocation;
       uint64_t begin, end;
       size_t input;
     };
-    std::vector<Range> bound;
+    std::vector<Bound> bound;
     for (const auto& [kind, tensors] :
          {std::pair<std::string_view, std::span<const InterfaceTensor>>{"input", graph_.inputs()},
           {"output", graph_.outputs()}}) {
@@ -144,7 +144,7 @@ class Verifier {
         if (kind != "input" || *elements == 0) continue;
         const uint64_t begin = static_cast<uint64_t>(tensor.offset) * byte_size(dtype);
         const uint64_t end = begin + static_cast<uint64_t>(*elements) * byte_size(dtype);
-        for (const Range& other : bound) {
+        for (const Bound& other : bound) {
           if (other.allocation == id && other.begin < end && begin < other.end) {
             return wrong(fmt::format("it shares storage with input {}", other.input));
           }
@@ -247,8 +247,8 @@ class Verifier {
     return {};
   }
 
-  // The usual case, of which nothing more needs to be known: all elements lie within the allocation in every iteration, by numbers that are
-  // far from what 64 bits hold.
+  // The usual case, of which nothing more needs to be known: all elements lie within the allocation in every iteration,
+  // by numbers that are far from what 64 bits hold.
   bool is_plainly_in_bounds(const View& view) const {
     constexpr int64_t far = int64_t{1} << 60, far_stride = int64_t{1} << 40, far_steps = int64_t{1} << 16;
     const Reach& relative = reaches_[view.geometry.index];

@@ -37,7 +37,8 @@ bool same_terms(const TileGraph& graph, const ViewUse& a, const ViewUse& b) {
          std::ranges::equal(graph.terms(a.view), graph.terms(b.view));
 }
 
-// How often the iteration of each level has to be tried: until the joint value of both uses' terms repeats. 1 for other levels.
+// How often the iteration of each level has to be tried: until the joint value of both uses' terms repeats. 1 for other
+// levels.
 Iteration joint_periods(const TileGraph& graph, const ViewUse& a, const ViewUse& b, std::span<const uint64_t> counts) {
   Iteration periods(counts.size(), 1);
   for (const View& view : {a.view, b.view}) {
@@ -103,7 +104,7 @@ class Shifts {
   std::vector<ViewUse> known_;  // one of each; few
 };
 
-struct Use {
+struct PlacedUse {
   ViewUse use;
   uint32_t shift = 0;         // of Shifts
   ByteBox box;                // of iteration 0
@@ -113,27 +114,31 @@ struct Use {
 // Races among the uses of one storage.
 class StorageRaces {
  public:
-  StorageRaces(const TileGraph& graph, std::span<const uint64_t> counts, std::vector<Use>& uses, RuleBudget& budget)
+  StorageRaces(const TileGraph& graph, std::span<const uint64_t> counts, std::vector<PlacedUse>& uses,
+               RuleBudget& budget)
       : graph_(graph), counts_(counts), uses_(uses), budget_(budget) {}
 
   Result<void> check() {
-    std::sort(uses_.begin(), uses_.end(),
-              [](const Use& a, const Use& b) { return a.low != b.low ? a.low < b.low : a.use.tile < b.use.tile; });
+    std::sort(uses_.begin(), uses_.end(), [](const PlacedUse& a, const PlacedUse& b) {
+      return a.low != b.low ? a.low < b.low : a.use.tile < b.use.tile;
+    });
     // A block that one tile reads in each of its runs counts once.
     uses_.erase(std::unique(uses_.begin(), uses_.end(),
-                            [](const Use& a, const Use& b) {
+                            [](const PlacedUse& a, const PlacedUse& b) {
                               return a.use.tile == b.use.tile && a.use.write == b.use.write && a.low == b.low &&
                                      a.high == b.high && a.shift == b.shift && a.box.begin == b.box.begin &&
                                      a.box.same_shape(b.box);
                             }),
                 uses_.end());
-    const bool one_shift = std::ranges::all_of(uses_, [this](const Use& use) { return use.shift == uses_[0].shift; });
-    // Comparing all pairs whose ends interleave, or sorting all contiguous runs of bytes: both are exact, and which is cheaper depends
-    // on the shapes.
+    const bool one_shift =
+        std::ranges::all_of(uses_, [this](const PlacedUse& use) { return use.shift == uses_[0].shift; });
+    // Comparing all pairs whose ends interleave, or sorting all contiguous runs of bytes: both are exact, and which is
+    // cheaper depends on the shapes.
     double segments = 0, pairs = 0;
     for (auto use = uses_.begin(); use != uses_.end(); ++use) {
       segments += static_cast<double>(segment_count(use->box));
-      pairs += static_cast<double>(std::ranges::lower_bound(use + 1, uses_.end(), use->high, {}, &Use::low) - use - 1);
+      pairs +=
+          static_cast<double>(std::ranges::lower_bound(use + 1, uses_.end(), use->high, {}, &PlacedUse::low) - use - 1);
     }
     const bool by_segments = one_shift && segments * 4 < pairs && segments <= max_segments;
     budget_.comparisons -= by_segments ? segments : pairs;
@@ -159,9 +164,9 @@ class StorageRaces {
                     uses_[0].use.view.allocation.index, uses_.size()));
   }
 
-  [[nodiscard]] std::unexpected<Error> race(const Use& a, const Use& b) const {
-    const Use& writer = a.use.write ? a : b;
-    const Use& other = a.use.write ? b : a;
+  [[nodiscard]] std::unexpected<Error> race(const PlacedUse& a, const PlacedUse& b) const {
+    const PlacedUse& writer = a.use.write ? a : b;
+    const PlacedUse& other = a.use.write ? b : a;
     return fail(
         ErrorKind::internal,
         fmt::format("{} writes what {} {} in the same superstep, in allocation {}", to_string(writer.use),
@@ -177,9 +182,9 @@ class StorageRaces {
 
   Result<void> check_pairs() const {
     for (size_t i = 0; i < uses_.size(); ++i) {
-      const Use& a = uses_[i];
+      const PlacedUse& a = uses_[i];
       for (size_t j = i + 1; j < uses_.size() && uses_[j].low < a.high; ++j) {
-        const Use& b = uses_[j];
+        const PlacedUse& b = uses_[j];
         if (a.use.tile == b.use.tile || !(a.use.write || b.use.write)) continue;
         if (a.shift != b.shift) budget_.comparisons -= joint_iterations(a.use, b.use);
         if (budget_.comparisons < 0) return too_many();
@@ -226,7 +231,7 @@ class StorageRaces {
     });
     Furthest writes, reads;
     for (const Segment& segment : segments) {
-      const Use& use = uses_[segment.use];
+      const PlacedUse& use = uses_[segment.use];
       if (const auto& entry = writes.of_another(use.use.tile); entry.end > segment.begin)
         return race(uses_[entry.use], use);
       if (use.use.write) {
@@ -240,7 +245,7 @@ class StorageRaces {
 
   const TileGraph& graph_;
   std::span<const uint64_t> counts_;
-  std::vector<Use>& uses_;
+  std::vector<PlacedUse>& uses_;
   RuleBudget& budget_;
 };
 
@@ -259,7 +264,8 @@ bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, st
 
 Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep, std::span<const uint64_t> counts,
                                    RuleBudget& budget) {
-  // Only allocations that a tile writes and that another tile touches can race: first who writes where, then who reads that.
+  // Only allocations that a tile writes and that another tile touches can race: first who writes where, then who reads
+  // that.
   enum : uint8_t { written = 1, several_tiles = 2 };
   const size_t allocations = graph.allocations().size();
   Table<AllocationId, uint8_t> state(allocations);
@@ -311,7 +317,7 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
   }
   if (!suspects) return {};
   Shifts shifts(graph);
-  std::vector<std::pair<AllocationId, std::vector<Use>>> storages;
+  std::vector<std::pair<AllocationId, std::vector<PlacedUse>>> storages;
   Table<AllocationId, uint32_t> position(allocations, UINT32_MAX);
   bool in_range = true;
   for_each_use(graph, superstep, [&](const ViewUse& use) {
@@ -326,7 +332,7 @@ Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& supe
     const auto bytes = static_cast<int64_t>(element_bytes(graph, use));
     if (position[id] == UINT32_MAX) {
       position[id] = static_cast<uint32_t>(storages.size());
-      storages.emplace_back(id, std::vector<Use>());
+      storages.emplace_back(id, std::vector<PlacedUse>());
     }
     storages[position[id]].second.push_back(
         {use, shifts.number(use), box_of(graph, use), elements.low * bytes, (elements.high + 1) * bytes});

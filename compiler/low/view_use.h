@@ -20,8 +20,9 @@ struct ViewUse {
   int64_t chunk = 1;
 };
 
-// The tile that carries out a transfer: the destination's home, else the source's (it has to push), else, where both lie in global
-// memory, `ordinal` (the number of the destination among those of its superstep) modulo the number of tiles.
+// The tile that carries out a transfer: the destination's home, else the source's (it has to push), else, where both
+// lie in global memory, `ordinal` (the number of the destination among those of its superstep) modulo the number of
+// tiles.
 inline TileId transfer_tile(const TileGraph& graph, const View& source, const View& destination, uint32_t ordinal) {
   if (const TileId home = graph.allocation(destination.allocation).home; home.valid()) return home;
   if (const TileId home = graph.allocation(source.allocation).home; home.valid()) return home;
@@ -72,20 +73,22 @@ void for_each_use(const TileGraph& graph, const Superstep& superstep, Function&&
 // "tile 3, run 12, operand 0".
 std::string to_string(const ViewUse& use);
 
-// What proving the rule may still take, in comparisons of two uses or of two runs of bytes: 2^26 take some seconds. Supersteps of real
-// models take thousands; but uses whose bytes interleave have to be compared in pairs, and a few bytes of a model make many of them.
+// What proving the rule may still take, in comparisons of two uses or of two runs of bytes: 2^26 take some seconds.
+// Supersteps of real models take thousands; but uses whose bytes interleave have to be compared in pairs, and a few
+// bytes of a model make many of them.
 struct RuleBudget {
   double comparisons = double{1 << 26};
 };
 
-// The rule on top of tile_graph.h for one superstep that runs inside Repeats of these counts (outermost first): no tile touches what
-// another writes. All views must have been checked for bounds. ErrorKind::internal naming both uses; ErrorKind::unsupported when
-// the budget ends.
+// The rule on top of tile_graph.h for one superstep that runs inside Repeats of these counts (outermost first): no tile
+// touches what another writes. All views must have been checked for bounds. ErrorKind::internal naming both uses;
+// ErrorKind::unsupported when the budget ends.
 Result<void> verify_superstep_rule(const TileGraph& graph, const Superstep& superstep, std::span<const uint64_t> counts,
                                    RuleBudget& budget);
 
-// Whether two uses of one storage can touch the same byte in the same iteration of Repeats of these counts. Exact but where
-// their terms differ and have more than 4,096 joint values: then it is enough that they do in different iterations.
+// Whether two uses of one storage can touch the same byte in the same iteration of Repeats of these counts. Exact but
+// where their terms differ and have more than 4,096 joint values: then it is enough that they do in different
+// iterations.
 bool uses_overlap(const TileGraph& graph, const ViewUse& a, const ViewUse& b, std::span<const uint64_t> counts);
 
 }  // namespace low

@@ -1,5 +1,5 @@
-// The subcommands of lowc. Each takes its command line as a plain struct and returns an exit code (an ErrorKind's value, or 0);
-// data goes to stdout, messages to stderr.
+// The subcommands of lowc. Each takes its command line as a plain struct and returns an exit code (an ErrorKind's
+// value, or 0); data goes to stdout, messages to stderr.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ Prediction predict(const PlannedProgram& planned, int threads) {
   const Processor processor{.threads = static_cast<uint32_t>(threads),
                             .f32_flop_per_cycle = host_f32_flop_per_cycle(),
                             .clock_hz = host_clock_hz};
-  return {.milliseconds = cost(planned.graph, on_processor(planned.machine, processor)).seconds * 1e3,
+  return {.milliseconds = cost_report(planned.graph, on_processor(planned.machine, processor)).seconds * 1e3,
           .threads = threads};
 }
 
@@ -63,7 +63,7 @@ Result<std::string> print_planned(const std::string& stage, const PlannedProgram
     return text;
   }
   if (stage == "tiles") return print(planned.graph);
-  if (stage == "cost") return to_string(cost(planned.graph, planned.machine), planned.machine);
+  if (stage == "cost") return to_string(cost_report(planned.graph, planned.machine), planned.machine);
   if (stage == "placement") return print(planned.placement, planned.graph);
   if (stage == "schedule") return print(planned.schedule, planned.graph);
   const KernelSet kernels = collect_kernels(planned.graph, planned.schedule);

@@ -47,7 +47,7 @@ Result<void> attempt(const Graph& graph, const Machine& machine, const SearchRes
   for (size_t i = 0; i < found.finalists.size(); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     LOW_TRY(const TileGraph expanded, expand_finalist(graph, found.finalists[i].plan, machine, caches));
-    CostReport report = cost(expanded, machine);
+    CostReport report = cost_report(expanded, machine);
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
     FinalistResult& finalist = mode.finalists[i];
     if (!warms_up) finalist.milliseconds.push_back(time.count());

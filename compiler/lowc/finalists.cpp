@@ -15,7 +15,7 @@ namespace {
 
 // --- decisions
 
-std::string choice_of(const Op& op, const RegionPlan& region, size_t index, size_t output, bool global_memory) {
+std::string choice_of(const Op& op, const RegionPlan& region, size_t index, size_t output) {
   const OpPlan& plan = region.ops[index];
   if (std::holds_alternative<Output>(op.attributes)) {
     // One part is also what stands where the producer writes the output itself.
@@ -23,20 +23,16 @@ std::string choice_of(const Op& op, const RegionPlan& region, size_t index, size
     return split == SplitPlan{} ? "" : "copy, " + describe(OpPlan(split));
   }
   if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) return fmt::format("{} times", repeat->count);
-  std::string text = describe(plan);
-  const auto* matmul = std::get_if<MatmulPlan>(&plan);
-  if (matmul != nullptr && global_memory && matmul->a == Delivery::gather) text += ", a gathered";
-  if (matmul != nullptr && global_memory && matmul->b == Delivery::gather) text += ", b gathered";
-  return text;
+  return describe(plan);
 }
 
-void add_decisions(const Graph& graph, const std::vector<const RegionPlan*>& regions, bool global_memory, int depth,
+void add_decisions(const Graph& graph, const std::vector<const RegionPlan*>& regions, int depth,
                    std::vector<DecisionRow>& rows) {
   size_t output = 0;
   for (size_t i = 0; i < graph.op_count(); ++i) {
     const Op& op = graph.op(OpId(i));
     DecisionRow row{depth, one_line(describe(graph, i)), {}};
-    for (const RegionPlan* region : regions) row.choices.push_back(choice_of(op, *region, i, output, global_memory));
+    for (const RegionPlan* region : regions) row.choices.push_back(choice_of(op, *region, i, output));
     if (std::holds_alternative<Output>(op.attributes)) ++output;
     if (std::ranges::any_of(row.choices, [](const std::string& choice) { return !choice.empty(); })) {
       rows.push_back(std::move(row));
@@ -45,7 +41,7 @@ void add_decisions(const Graph& graph, const std::vector<const RegionPlan*>& reg
     if (repeat == nullptr) continue;
     std::vector<const RegionPlan*> bodies;
     for (const RegionPlan* region : regions) bodies.push_back(&std::get<RepeatPlan>(region->ops[i]).body[0]);
-    add_decisions(*repeat->body, bodies, global_memory, depth + 1, rows);
+    add_decisions(*repeat->body, bodies, depth + 1, rows);
   }
 }
 
@@ -153,8 +149,8 @@ std::vector<Row> cost_rows(const PlannedProgram& planned, const std::vector<Peak
 
 // --- the reason
 
-// Time that is neither exchange nor launch: of each superstep the longer of compute and memory. With exchange and launch it adds up to
-// the whole.
+// Time that is neither exchange nor launch: of each superstep the longer of compute and memory. With exchange and
+// launch it adds up to the whole.
 double work_cycles(const CostReport& cost) {
   return cost.total.cycles - cost.total.items.exchange - cost.total.items.launch;
 }
@@ -219,7 +215,7 @@ std::vector<DecisionRow> decisions(const Graph& graph, const PlannedProgram& pla
   std::vector<const RegionPlan*> regions;
   for (const ExpandedFinalist& finalist : planned.finalists) regions.push_back(&finalist.finalist.plan.region);
   std::vector<DecisionRow> rows;
-  add_decisions(graph, regions, planned.machine.global_memory, 0, rows);
+  add_decisions(graph, regions, 0, rows);
   return rows;
 }
 

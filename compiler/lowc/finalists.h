@@ -1,4 +1,5 @@
-// The finalists of a search side by side: what each costs, moves and holds, what each decides, and why one of them was taken.
+// The finalists of a search side by side: what each costs, moves and holds, what each decides, and why one of them was
+// taken.
 #pragma once
 
 #include <cstdint>

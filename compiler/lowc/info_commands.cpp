@@ -5,6 +5,7 @@
 #include "compiler/lowc/text.h"
 #include "compiler/package/build_info.h"
 #include "compiler/workload/workload.h"
+#include "runtime/backends.h"
 #include "runtime/tensor/tensor_file.h"
 
 namespace low::lowc {

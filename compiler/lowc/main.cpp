@@ -24,8 +24,8 @@ using namespace low::lowc;
 
 int usage(const std::string& message) { return report({low::ErrorKind::usage, message + "; see lowc --help"}); }
 
-// A file that lowc opens must not become its standard output because that was closed. Writing to what is opened here fails, as it
-// does on a closed stream.
+// A file that lowc opens must not become its standard output because that was closed. Writing to what is opened here
+// fails, as it does on a closed stream.
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) static_cast<void>(open("/dev/null", O_RDONLY));
@@ -87,13 +87,8 @@ void add_input_options(CLI::App& app, InputOptions& options) {
   app.add_option("--seed", options.seed, "of the random data")->check(whole_number);
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("low: compiles ONNX models to tile programs and runs them", "lowc");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", version_text, "print the version of lowc, and of the clang that compiles kernels");
-  int code = 0;
-
-  CompileCommand compile;
+// `code` becomes the exit code when the command has run.
+void add_compile(CLI::App& app, CompileCommand& compile, int& code) {
   CLI::App* compile_app = app.add_subcommand("compile", "compile a model into a package");
   add_model_options(*compile_app, compile.model, "ONNX model");
   auto* output = compile_app->add_option("-o,--output", compile.output, "package to write (.low)");
@@ -122,27 +117,29 @@ int run(int argc, char** argv) {
   for (CLI::Option* mode : {benchmark, expansion, uncached})
     for (CLI::Option* other : {print, explain, output}) mode->excludes(other);
   benchmark->excludes(expansion)->excludes(uncached);
-  compile_app->callback([&] {
+  compile_app->callback([&compile, &code, runs, benchmark, expansion, uncached] {
     if (runs->count() > 0 && benchmark->count() + expansion->count() + uncached->count() == 0)
       throw CLI::RequiresError("--runs", "a benchmark");
     set_verbosity(compile.model.verbose);
     code = compile_command(compile);
   });
+}
 
-  RunCommand run_options;
+void add_run(CLI::App& app, RunCommand& run, int& code) {
   CLI::App* run_app = app.add_subcommand("run", "run a package or a model");
-  add_model_options(*run_app, run_options.model, "package or ONNX model");
-  add_input_options(*run_app, run_options.inputs);
-  run_app->add_option("--device", run_options.device, "device to run on");
-  run_app->add_option("--output", run_options.outputs, "name=file (.npy, .npz, .pb, .bin)")->take_all();
-  run_app->add_option("--output-dir", run_options.output_dir, "write every output as .npy into this folder");
-  run_app->add_flag("--json", run_options.json, "report as JSON");
+  add_model_options(*run_app, run.model, "package or ONNX model");
+  add_input_options(*run_app, run.inputs);
+  run_app->add_option("--device", run.device, "device to run on");
+  run_app->add_option("--output", run.outputs, "name=file (.npy, .npz, .pb, .bin)")->take_all();
+  run_app->add_option("--output-dir", run.output_dir, "write every output as .npy into this folder");
+  run_app->add_flag("--json", run.json, "report as JSON");
   run_app->callback([&] {
-    set_verbosity(run_options.model.verbose);
-    code = run_command(run_options);
+    set_verbosity(run.model.verbose);
+    code = run_command(run);
   });
+}
 
-  VerifyCommand verify;
+void add_verify(CLI::App& app, VerifyCommand& verify, int& code) {
   CLI::App* verify_app =
       app.add_subcommand("verify", "compare a device's or the interpreter's results with the reference");
   add_model_options(*verify_app, verify.model, "ONNX model");
@@ -160,8 +157,9 @@ int run(int argc, char** argv) {
     set_verbosity(verify.model.verbose);
     code = verify_command(verify);
   });
+}
 
-  BenchCommand bench;
+void add_bench(CLI::App& app, BenchCommand& bench, int& code) {
   CLI::App* bench_app = app.add_subcommand("bench", "time runs of a package or a model");
   add_model_options(*bench_app, bench.model, "package or ONNX model");
   add_input_options(*bench_app, bench.inputs);
@@ -172,15 +170,17 @@ int run(int argc, char** argv) {
     set_verbosity(bench.model.verbose);
     code = bench_command(bench);
   });
+}
 
-  InspectCommand inspect;
+void add_inspect(CLI::App& app, InspectCommand& inspect, int& code) {
   CLI::App* inspect_app = app.add_subcommand("inspect", "show what a package holds");
   inspect_app->add_option("package", inspect.package, "package (.low)")->required();
   inspect_app->add_option("--extract", inspect.extract, "write one entry to standard output");
   inspect_app->add_flag("--json", inspect.json, "report as JSON");
   inspect_app->callback([&] { code = inspect_command(inspect); });
+}
 
-  WorkloadCommand workload;
+void add_workload(CLI::App& app, WorkloadCommand& workload, int& code) {
   CLI::App* workload_app = app.add_subcommand("workload", "write a canonical model");
   workload_app->add_option("name", workload.name, "workload");
   workload_app->add_option("-o,--output", workload.output, "ONNX file to write");
@@ -191,7 +191,26 @@ int run(int argc, char** argv) {
       ->excludes(repeat);
   workload_app->add_flag("--list", workload.list, "list the names");
   workload_app->callback([&] { code = workload_command(workload); });
+}
 
+int run(int argc, char** argv) {
+  CLI::App app("low: compiles ONNX models to tile programs and runs them", "lowc");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text, "print the version of lowc, and of the clang that compiles kernels");
+  int code = 0;
+
+  CompileCommand compile;
+  add_compile(app, compile, code);
+  RunCommand run_options;
+  add_run(app, run_options, code);
+  VerifyCommand verify;
+  add_verify(app, verify, code);
+  BenchCommand bench;
+  add_bench(app, bench, code);
+  InspectCommand inspect;
+  add_inspect(app, inspect, code);
+  WorkloadCommand workload;
+  add_workload(app, workload, code);
   bool devices_json = false, machines_json = false;
   CLI::App* devices_app = app.add_subcommand("devices", "list devices");
   devices_app->add_flag("--json", devices_json, "report as JSON");

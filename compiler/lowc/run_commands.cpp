@@ -7,18 +7,20 @@
 #include <set>
 
 #include "compiler/graph/passes/passes.h"
-#include "compiler/low/interpret/interpret.h"
+#include "compiler/interpret/interpret.h"
 #include "compiler/lowc/json.h"
 #include "compiler/lowc/support.h"
 #include "compiler/lowc/text.h"
 #include "reference/reference.h"
 #include "reference/tolerance.h"
+#include "runtime/backends.h"
 #include "runtime/tensor/tensor_file.h"
 
 namespace low::lowc {
 namespace {
 
-// An output that no kernel wrote reads as this byte: a NaN in every float format but the FNUZ ones, where it is a large number.
+// An output that no kernel wrote reads as this byte: a NaN in every float format but the FNUZ ones, where it is a large
+// number.
 constexpr std::byte poison{0xff};
 
 struct Loaded {

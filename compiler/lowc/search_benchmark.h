@@ -6,8 +6,8 @@
 
 namespace low::lowc {
 
-// `lowc compile MODEL --benchmark-search`: a line for each machine, or JSON. A machine that the command names has to be one that the
-// model can be planned for; of all others the reason is printed.
+// `lowc compile MODEL --benchmark-search`: a line for each machine, or JSON. A machine that the command names has to be
+// one that the model can be planned for; of all others the reason is printed.
 Result<void> benchmark_search(const CompileCommand& command);
 
 }  // namespace low::lowc

@@ -8,6 +8,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/lowc/commands.h"
+#include "compiler/package/package_writer.h"
 #include "runtime/session.h"
 
 namespace low::lowc {
@@ -27,8 +28,8 @@ struct LoadedModel {
   Graph graph;  // as the frontend made it
   Provenance provenance;
 };
-// The tensors that are given say what dimensions the model leaves open, and replace initializers that are inputs too (unless the model
-// is to agree with a package).
+// The tensors that are given say what dimensions the model leaves open, and replace initializers that are inputs too
+// (unless the model is to agree with a package).
 Result<LoadedModel> load_model(const ModelOptions& options, const InputOptions& inputs = {},
                                bool as_in_package = false);
 bool is_package(const std::string& path);  // by extension: .low
@@ -48,7 +49,8 @@ std::vector<Slot> input_slots(const Program& program);
 std::vector<Slot> input_slots(const Graph& graph);
 std::vector<Slot> output_slots(const Program& program);
 std::vector<Slot> output_slots(const Graph& graph);
-// Files for the named inputs; random data for all others if asked for, otherwise ErrorKind::usage naming what is missing.
+// Files for the named inputs; random data for all others if asked for, otherwise ErrorKind::usage naming what is
+// missing.
 Result<std::vector<Tensor>> bind_inputs(const std::vector<Slot>& slots, const InputOptions& options);
 // "name=value" split at the first '='; ErrorKind::usage with `what` otherwise.
 Result<std::pair<std::string, std::string>> split_pair(const std::string& text, std::string_view what);

@@ -1,6 +1,7 @@
 // The description of an accelerator: data, never an `if` in the compiler.
 //
-// One JSON file for each machine beside this header (embedded at build time), each number with its source. Units are in the names.
+// One JSON file for each machine beside this header (embedded at build time), each number with its source. Units are in
+// the names.
 #pragma once
 
 #include <cstdint>
@@ -58,9 +59,9 @@ struct Machine {
   uint32_t cluster_of(uint32_t tile) const { return static_cast<uint32_t>(uint64_t{tile} * clusters / tiles); }
 };
 
-// How operands of these storage dtypes are multiplied: the dtypes that each is converted to, which hold all its values, and the
-// rate, which is never 0. That is the dtypes themselves where the machine multiplies them (also two different FP8 formats), else
-// the first of bf16, f16, f32, f64 that holds both and has a rate, for integers i32 or i64.
+// How operands of these storage dtypes are multiplied: the dtypes that each is converted to, which hold all its values,
+// and the rate, which is never 0. That is the dtypes themselves where the machine multiplies them (also two different
+// FP8 formats), else the first of bf16, f16, f32, f64 that holds both and has a rate, for integers i32 or i64.
 MathRate matmul_rate(const Machine& machine, DType a, DType b);
 // The same where one dtype has to serve all of several operands. Not empty.
 MathRate matmul_rate(const Machine& machine, std::span<const DType> operands);
@@ -79,9 +80,9 @@ struct Processor {
   double f32_flop_per_cycle = 64;  // of one thread; a multiply-add counts two
   double clock_hz = 3.6e9;
 };
-// A machine of logical tiles as this processor runs it, for predictions: tiles take turns, arithmetic has the processor's width and
-// clock, memory the same bytes a second for each thread as before. Plans are made for the machine itself, whoever runs them. Any other
-// machine stays as it is.
+// A machine of logical tiles as this processor runs it, for predictions: tiles take turns, arithmetic has the
+// processor's width and clock, memory the same bytes a second for each thread as before. Plans are made for the machine
+// itself, whoever runs them. Any other machine stays as it is.
 Machine on_processor(const Machine& machine, const Processor& processor);
 
 // With a different number of tiles (--tiles), where the machine's tiles are logical (host); ErrorKind::usage otherwise.

@@ -189,7 +189,8 @@ TEST(Machine, BadFiles) {
   }
 }
 
-// Half the width, twice the clock, an eighth of the tiles: the same bytes a second for each thread, and fixed times stay what they are.
+// Half the width, twice the clock, an eighth of the tiles: the same bytes a second for each thread, and fixed times
+// stay what they are.
 TEST(Machine, OnAProcessor) {
   const Machine host = *find_machine("host");
   const Machine changed = on_processor(host, {.threads = 2, .f32_flop_per_cycle = 32, .clock_hz = 2 * host.clock_hz});

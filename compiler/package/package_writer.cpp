@@ -1,6 +1,7 @@
+#include "compiler/package/package_writer.h"
+
 #include <fmt/format.h>
 
-#include "compiler/compile.h"
 #include "compiler/package/build_info.h"
 #include "runtime/base/sha256.h"
 

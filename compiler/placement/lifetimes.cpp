@@ -129,8 +129,8 @@ ByteBox in_granules(ByteBox box, int64_t granule) {
 constexpr double max_steps = double{1 << 28};
 constexpr int64_t max_map_bytes = int64_t{1} << 26;
 
-// Whether the uses of one iteration, in program order, read something that none of them wrote before. If finding out takes too much of a
-// storage that is used in many pieces: yes, which costs memory, but is never wrong.
+// Whether the uses of one iteration, in program order, read something that none of them wrote before. If finding out
+// takes too much of a storage that is used in many pieces: yes, which costs memory, but is never wrong.
 bool reads_before_writing(std::span<const StorageUse> uses, uint64_t bytes, double& steps) {
   if (std::ranges::any_of(uses, &StorageUse::terms) || !uses.front().write) return true;
   constexpr int64_t few_segments = 512;

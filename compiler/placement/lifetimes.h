@@ -17,10 +17,10 @@ struct RepeatRange {
 // For each of TileGraph::repeats().
 std::vector<RepeatRange> repeat_ranges(const TileGraph& graph);
 
-// For each allocation, by the rules on top of placement.h. Whether a Repeat's body carries an allocation that only it touches is
-// decided element by element: it does not only if each element that a body reads was written earlier in the same iteration, through
-// views without terms; where it would take too long to find out, the body is taken to carry it. Parameters live from the first to the
-// last position.
+// For each allocation, by the rules on top of placement.h. Whether a Repeat's body carries an allocation that only it
+// touches is decided element by element: it does not only if each element that a body reads was written earlier in the
+// same iteration, through views without terms; where it would take too long to find out, the body is taken to carry it.
+// Parameters live from the first to the last position.
 Table<AllocationId, Lifetime> lifetimes(const TileGraph& graph);
 
 }  // namespace low

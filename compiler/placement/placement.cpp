@@ -64,11 +64,12 @@ class PlacedBlocks {
   std::vector<std::vector<uint32_t>> of_stretch_;  // most blocks live in one only
 };
 
-// What packing may take, in looks at placed blocks: some seconds. Two thousand allocations of each of 1,472 tiles may all live at once.
+// What packing may take, in looks at placed blocks: some seconds. Two thousand allocations of each of 1,472 tiles may
+// all live at once.
 constexpr uint64_t max_looks = uint64_t{1} << 32;
 
-// By decreasing size, each at the lowest offset that is free during its lifetime. Returns the end of the highest block, or nothing, before it
-// begins, when that takes too many looks.
+// By decreasing size, each at the lowest offset that is free during its lifetime. Returns the end of the highest block,
+// or nothing, before it begins, when that takes too many looks.
 std::optional<uint64_t> pack(std::vector<Block>& blocks, size_t positions, uint64_t& looks) {
   std::ranges::sort(blocks, [](const Block& a, const Block& b) {
     if (a.bytes != b.bytes) return a.bytes > b.bytes;

@@ -1,14 +1,14 @@
 // Placement: allocation -> (memory, offset).
 //
-// Problem: allocations whose lifetimes (in supersteps) overlap must not share bytes; the arena should be small. Greedy: by
-// decreasing size, each at the lowest offset that no already placed, simultaneously live allocation covers.
-// A lifetime reaches from the first superstep that writes an allocation to the last that reads it. What a Repeat's body touches
-// and that also lives outside of it, or is read in an iteration before it is written in the same iteration (carried), lives during
-// the whole Repeat. Inputs live from the start, outputs to the end. Aliases share one lifetime: the union. Parameters have a
-// memory of their own.
+// Problem: allocations whose lifetimes (in supersteps) overlap must not share bytes; the arena should be small. Greedy:
+// by decreasing size, each at the lowest offset that no already placed, simultaneously live allocation covers.
+// A lifetime reaches from the first superstep that writes an allocation to the last that reads it. What a Repeat's body
+// touches and that also lives outside of it, or is read in an iteration before it is written in the same iteration
+// (carried), lives during the whole Repeat. Inputs live from the start, outputs to the end. Aliases share one lifetime:
+// the union. Parameters have a memory of their own.
 //
-// Without global memory what has no home lies outside of the tiles (the model's inputs and outputs), in an arena whose size nothing
-// bounds; each tile's memory is packed in the same way, parameters included.
+// Without global memory what has no home lies outside of the tiles (the model's inputs and outputs), in an arena whose
+// size nothing bounds; each tile's memory is packed in the same way, parameters included.
 #pragma once
 
 #include <cstdint>

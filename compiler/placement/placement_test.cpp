@@ -148,8 +148,8 @@ TEST(Lifetimes, CarriedElementByElement) {
   EXPECT_LT(found, rounds * 4 / 5);
 }
 
-// Left and right columns of 64 GB are written, then all of it is read. Whether an iteration reads what it wrote takes a map of the rows' halves, if
-// the halves are equal, and is not asked if only a map of all elements could tell.
+// Left and right columns of 64 GB are written, then all of it is read. Whether an iteration reads what it wrote takes a
+// map of the rows' halves, if the halves are equal, and is not asked if only a map of all elements could tell.
 TEST(Lifetimes, LargeStoragesInManyPieces) {
   constexpr int64_t rows = int64_t{1} << 22, columns = int64_t{1} << 12;
   for (const int64_t left : {columns / 2, int64_t{1}}) {
@@ -259,7 +259,8 @@ TEST(Placement, OutsideOfTheTiles) {
   EXPECT_EQ(small.error().message, "placement: the program needs 72 bytes on tile 0, a tile of machine islands has 71");
 }
 
-// Allocations with given lifetimes and sizes (in multiples of 64 bytes): written at the first position, read at the last.
+// Allocations with given lifetimes and sizes (in multiples of 64 bytes): written at the first position, read at the
+// last.
 struct Wish {
   Lifetime lifetime;
   int64_t units = 1;

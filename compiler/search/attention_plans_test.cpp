@@ -1,4 +1,5 @@
-// Decisions for attention: their text, their limits, which ones are tried, what they cost, and the search beside all plans.
+// Decisions for attention: their text, their limits, which ones are tried, what they cost, and the search beside all
+// plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +58,7 @@ TEST(AttentionPlanText, RoundTrip) {
 }
 
 TEST(AttentionPlanText, Errors) {
-  const std::string head = "low-plan 1\nmachine host\ntiles 16\ngraph " + std::string(64, '0') + "\n";
+  const std::string head = "low-plan 2\nmachine host\ntiles 16\ngraph " + std::string(64, '0') + "\n";
   const struct {
     std::string_view line, message;
   } cases[] = {
@@ -294,7 +295,7 @@ TEST(AttentionSearch, TheBeamFindsTheBestOfAllPlansOfWorkloads) {
     const auto graph = run_passes(*imported);
     ASSERT_TRUE(graph.has_value()) << graph.error().message;
     for (const char* machine_name : {"host", "mi300x"}) expect_beam_as_good(*graph, *find_machine(machine_name));
-    const auto legal = legalize_for_tiles(*graph, {});
+    const auto legal = legalize_for_distributed_memory(*graph, {});
     ASSERT_TRUE(legal.has_value()) << legal.error().message;
     expect_beam_as_good(*legal, *find_machine("ipu21"));
   }

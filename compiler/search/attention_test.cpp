@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "compiler/search/tile_cost.h"
+#include "compiler/search/distributed_cost.h"
 
 namespace low {
 namespace {
@@ -33,16 +33,18 @@ TEST_P(HugeAttention, CostsWhatADoubleCanSay) {
   const Op& op = graph.op(graph.value(graph.operands(graph.op(graph.outputs()[0]))[0]).producer);
   const AttentionExtents extents = attention_extents(graph, op);
   std::vector<Layout> layouts;
-  std::vector<TileLayout> tile_layouts(3);
+  std::vector<DistributedLayout> distributed_layouts(3);
   for (const ValueId operand : graph.operands(op)) layouts.push_back(row_major(graph.type(operand).shape));
   const AttentionWork work = attention_work(graph, op, layouts);
   const std::vector<AttentionPlan> space = attention_space(machine, extents, std::nullopt, 1000);
   ASSERT_FALSE(space.empty());
   for (const AttentionPlan& plan : space) {
     EXPECT_EQ(attention_violation(machine, extents, plan), std::nullopt);
-    const double cycles = machine.global_memory
-                              ? attention_cost(machine, work, plan).cycles
-                              : tile_attention_cost(machine, tile_attention(graph, op, tile_layouts), plan).cost.cycles;
+    const double cycles =
+        machine.global_memory
+            ? attention_cost(machine, work, plan).cycles
+            : distributed_attention_cost(machine, distributed_attention(graph, op, distributed_layouts), plan)
+                  .cost.cycles;
     // 2^66 multiply-adds on all tiles, and not more than 2^30 in a cycle.
     EXPECT_GT(cycles, std::ldexp(1.0, 66 - 30));
     EXPECT_TRUE(std::isfinite(cycles));

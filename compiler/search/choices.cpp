@@ -22,8 +22,8 @@ bool is_better(const Ranked& a, const Ranked& b) {
   return a_work != b_work ? a_work < b_work : a.index < b.index;
 }
 
-// Evaluates all candidates and keeps the best `options.finalists`: first the best of each kind (`same` tells whether two candidates
-// are of one kind), then whatever is next.
+// Evaluates all candidates and keeps the best `options.finalists`: first the best of each kind (`same` tells whether
+// two candidates are of one kind), then whatever is next.
 template <typename Candidate, typename Evaluate, typename Same>
 std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& candidates, const Evaluate& evaluate,
                          const Same& same) {
@@ -51,10 +51,6 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
   for (size_t i = 0; i < rest.size() && kept.size() < wanted; ++i) kept.push_back(rest[i]);
   std::ranges::sort(kept, is_better);
   return kept;
-}
-
-bool same_grid(const MatmulPlan& a, const MatmulPlan& b) {
-  return a.grid_batch == b.grid_batch && a.grid_m == b.grid_m && a.grid_n == b.grid_n && a.grid_k == b.grid_k;
 }
 
 Choice choice_of(OpPlan plan, const CostSum& cost) {
@@ -116,7 +112,8 @@ std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const
       choices.push_back(std::move(choice));
       ++context.candidates;
     }
-    // The order in which a copy reads is that of the view; a reshape without one reads its operand in the operand's own order.
+    // The order in which a copy reads is that of the view; a reshape without one reads its operand in the operand's own
+    // order.
     const bool assembled = std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes);
     SplitWork work =
         assembled ? assembly_work(graph, op, operands) : copy_work(result, view ? *view : row_major(result.shape));

@@ -37,9 +37,9 @@ struct SearchContext {
   int64_t candidates = 0;
 };
 
-// matmul, what is split along an axis, and movements, for operands of these layouts: the best choices, cheapest first, at most options.finalists of
-// them (and for a movement the view before these, where there is one). They differ in more than block sizes where the operation
-// has such alternatives.
+// matmul, what is split along an axis, and movements, for operands of these layouts: the best choices, cheapest first,
+// at most options.finalists of them (and for a movement the view before these, where there is one). They differ in more
+// than block sizes where the operation has such alternatives.
 std::vector<Choice> op_choices(SearchContext& context, const Graph& graph, const Op& op,
                                std::span<const Layout> operands);
 // An output that has to be copied from a value of this type and layout.

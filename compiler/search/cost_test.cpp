@@ -33,7 +33,8 @@ TEST(Cost, GemmByHand) {
   work.read_bytes = 320;
   work.written_bytes = 60;
   work.expression_nodes = 2;
-  // 5 x 3 is computed as 8 x 4: 2 * 32 * 10 / 8 = 80 cycles, of which 2 * (32 - 15) * 10 / 8 = 42.5 are padding. Epilogue: 15 * 2 / 2.
+  // 5 x 3 is computed as 8 x 4: 2 * 32 * 10 / 8 = 80 cycles, of which 2 * (32 - 15) * 10 / 8 = 42.5 are padding.
+  // Epilogue: 15 * 2 / 2.
   Cost cost = kernel_cost(machine, work);
   EXPECT_DOUBLE_EQ(cost.compute, 80 + 15);
   EXPECT_DOUBLE_EQ(cost.padding, 42.5);

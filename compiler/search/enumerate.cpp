@@ -1,7 +1,7 @@
 // Enumeration: a beam over the operations of a region, in order.
 //
-// A state is a prefix of decisions. States differ, for what is still to come, only in the layouts of live values; among those
-// that agree in them, a state is dropped when as many states as there are finalists are both faster and smaller.
+// A state is a prefix of decisions. States differ, for what is still to come, only in the layouts of live values; among
+// those that agree in them, a state is dropped when as many states as there are finalists are both faster and smaller.
 #include <algorithm>
 #include <deque>
 #include <numeric>
@@ -10,9 +10,9 @@
 
 #include "compiler/search/attention.h"
 #include "compiler/search/choices.h"
+#include "compiler/search/distributed_search.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
-#include "compiler/search/tile_search.h"
 
 namespace low {
 namespace {
@@ -95,8 +95,8 @@ class RegionSearch {
     }
   }
 
-  // Matmuls, attention and repeats of at least a tenth of the time keep alternatives, so that finalists differ in what matters; where there
-  // is none, the costliest operation does. All others keep their best choice.
+  // Matmuls, attention and repeats of at least a tenth of the time keep alternatives, so that finalists differ in what
+  // matters; where there is none, the costliest operation does. All others keep their best choice.
   Result<void> find_alternatives() {
     std::vector<double> cycles(graph_.op_count(), 0);
     double total = 0;
@@ -183,8 +183,8 @@ class RegionSearch {
     return found == state.live.end() ? nullptr : &*found;
   }
 
-  // The value whose producer can write an output of `value` where it belongs: its root, if it is all of that, and no earlier output
-  // did. Values from elsewhere (inputs, constants) are not live, and are copied.
+  // The value whose producer can write an output of `value` where it belongs: its root, if it is all of that, and no
+  // earlier output did. Values from elsewhere (inputs, constants) are not live, and are copied.
   static ValueId placed_by(const State& state, ValueId value) {
     const Live* live = find(state, value);
     const Live* root = live != nullptr && live->dense ? find(state, live->root) : nullptr;
@@ -361,7 +361,7 @@ Result<SearchResult> search(const Graph& graph, const Machine& machine, const Se
   context.options.finalists = std::clamp(options.finalists, 1, 1024);
   context.options.beam = std::clamp(options.beam, context.options.finalists, 65536);
   context.options.candidates_per_op = std::max<int64_t>(options.candidates_per_op, 1);
-  if (!machine.global_memory) return search_tiles(graph, machine, context.options, pool);
+  if (!machine.global_memory) return search_distributed(graph, machine, context.options, pool);
 
   LOW_TRY(std::vector<RegionChoice> regions, RegionSearch(context, graph, 0).run());
   SearchResult result;

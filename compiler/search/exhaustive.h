@@ -1,8 +1,9 @@
-// Exhaustive search: what the best of all plans in the search's space costs. For small graphs; the beam is judged by it.
+// Exhaustive search: what the best of all plans in the search's space costs. For small graphs; the beam is judged by
+// it.
 //
-// Every decision for every operation is combined with every one for those before it. Partial plans that no later operation can tell apart
-// (the same layouts of what is still read) are counted once, with the least cost among them, which loses none. Memory is not looked at:
-// no plan that fits is better than what is found here.
+// Every decision for every operation is combined with every one for those before it. Partial plans that no later
+// operation can tell apart (the same layouts of what is still read) are counted once, with the least cost among them,
+// which loses none. Memory is not looked at: no plan that fits is better than what is found here.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct ExhaustiveResult {
   int64_t steps = 0;
 };
 
-// The graph has been through run_passes. ErrorKind::unsupported where that takes more steps than allowed, and for operations that are not
-// planned for the machine.
+// The graph has been through run_passes. ErrorKind::unsupported where that takes more steps than allowed, and for
+// operations that are not planned for the machine.
 Result<ExhaustiveResult> search_exhaustively(const Graph& graph, const Machine& machine,
                                              const ExhaustiveOptions& options = {});
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "compiler/search/distributed_cost.h"
+#include "compiler/search/distributed_space.h"
 #include "compiler/search/op_cost.h"
 #include "compiler/search/space.h"
 #include "compiler/search/test_graphs.h"
-#include "compiler/search/tile_cost.h"
-#include "compiler/search/tile_space.h"
 
 namespace low {
 namespace {
@@ -56,7 +56,8 @@ Graph movements() {
   return test::finish(std::move(builder));
 }
 
-// The cheapest of all plans, one complete plan after the other; `placed`: roots of which an output has decided the place.
+// The cheapest of all plans, one complete plan after the other; `placed`: roots of which an output has decided the
+// place.
 struct Lies {
   Layout layout;
   size_t root = 0;
@@ -138,42 +139,42 @@ Graph products() {
   return test::finish(std::move(builder));
 }
 
-double one_by_one(const Graph& graph, const Machine& machine, size_t i, std::vector<TileLayout>& layouts) {
+double one_by_one(const Graph& graph, const Machine& machine, size_t i, std::vector<DistributedLayout>& layouts) {
   if (i == graph.op_count()) return 0;
   const Op& op = graph.op(OpId(i));
   const auto rest = [&] { return one_by_one(graph, machine, i + 1, layouts); };
   if (std::holds_alternative<Output>(op.attributes)) {
     const ValueId value = graph.operands(op)[0];
-    return tile_output_cost(machine, graph.type(value), layouts[value.index]).cost.cycles + rest();
+    return distributed_output_cost(machine, graph.type(value), layouts[value.index]).cost.cycles + rest();
   }
   const ValueId result = graph.result(op);
-  std::vector<TileLayout> operands;
+  std::vector<DistributedLayout> operands;
   for (const ValueId operand : graph.operands(op)) operands.push_back(layouts[operand.index]);
   double best = infinity;
-  const auto next = [&](double cycles, const TileLayout& layout) {
+  const auto next = [&](double cycles, const DistributedLayout& layout) {
     layouts[result.index] = layout;
     best = std::min(best, cycles + rest());
   };
   if (std::holds_alternative<Input>(op.attributes)) {
-    next(0, TileLayout());
+    next(0, DistributedLayout());
   } else if (std::holds_alternative<Constant>(op.attributes)) {
-    TileLayout layout;
-    layout.kind = TileLayout::Kind::constant;
+    DistributedLayout layout;
+    layout.kind = DistributedLayout::Kind::constant;
     next(0, layout);
   } else if (std::holds_alternative<Matmul>(op.attributes)) {
-    const TileMatmul work = tile_matmul(graph, op, operands);
-    for (MatmulPlan plan : tile_matmul_space(machine, work.shape, 100000)) {
-      for (const int64_t panel : tile_panels(plan.block_k)) {
+    const DistributedMatmul work = distributed_matmul(graph, op, operands);
+    for (MatmulPlan plan : distributed_matmul_space(machine, work.shape, 100000)) {
+      for (const int64_t panel : distributed_panels(plan.block_k)) {
         plan.block_k = panel;
-        next(tile_matmul_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
+        next(distributed_matmul_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
       }
     }
-  } else if (is_tile_view(graph, op)) {
+  } else if (is_distributed_view(graph, op)) {
     next(0, operands[0]);
   } else {
-    const TileSplit work = tile_pointwise(graph, op, operands);
-    for (const SplitPlan& plan : tile_split_space(machine, work.shape, 100000))
-      next(tile_split_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
+    const DistributedSplit work = distributed_pointwise(graph, op, operands);
+    for (const SplitPlan& plan : distributed_split_space(machine, work.shape, 100000))
+      next(distributed_split_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
   }
   return best;
 }
@@ -185,7 +186,7 @@ TEST(Exhaustive, IsTheBestOfAllPlansOneByOneWithoutGlobalMemory) {
       Machine machine = islands(4);
       machine.launch_cycles = launch;
       machine.cluster_bytes_per_cycle = bytes_per_cycle;
-      std::vector<TileLayout> layouts(graph.value_count());
+      std::vector<DistributedLayout> layouts(graph.value_count());
       const double best = one_by_one(graph, machine, 0, layouts);
       EXPECT_NEAR(exhaustive(graph, machine), best, 1e-9 * best) << launch << " " << bytes_per_cycle;
       EXPECT_LE(searched(graph, machine), 1.02 * best) << launch << " " << bytes_per_cycle;
@@ -213,19 +214,19 @@ TEST(Exhaustive, CarriedValuesStayWhereTheyAre) {
   const auto product =
       std::ranges::find_if(body.ops(), [](const Op& op) { return std::holds_alternative<Matmul>(op.attributes); });
   double best = infinity;
-  for (const MatmulPlan& grid : tile_matmul_space(machine, matmul_shape(body, *product), 100000)) {
-    const TileLayout layout = layout_of(matmul_shape(body, *product), grid);
-    TileLayout constant;
-    constant.kind = TileLayout::Kind::constant;
-    const TileLayout layouts[] = {layout, constant};
-    const TileMatmul work = tile_matmul(body, *product, layouts);
-    const double around = tile_copy_cost(machine, type, TileLayout(), layout).cost.cycles +
-                          tile_output_cost(machine, type, layout).cost.cycles;
-    for (MatmulPlan plan : tile_matmul_space(machine, work.shape, 100000)) {
+  for (const MatmulPlan& grid : distributed_matmul_space(machine, matmul_shape(body, *product), 100000)) {
+    const DistributedLayout layout = layout_of(matmul_shape(body, *product), grid);
+    DistributedLayout constant;
+    constant.kind = DistributedLayout::Kind::constant;
+    const DistributedLayout layouts[] = {layout, constant};
+    const DistributedMatmul work = distributed_matmul(body, *product, layouts);
+    const double around = distributed_copy_cost(machine, type, DistributedLayout(), layout).cost.cycles +
+                          distributed_output_cost(machine, type, layout).cost.cycles;
+    for (MatmulPlan plan : distributed_matmul_space(machine, work.shape, 100000)) {
       if (!(layout_of(work.shape, plan) == layout)) continue;
-      for (const int64_t panel : tile_panels(plan.block_k)) {
+      for (const int64_t panel : distributed_panels(plan.block_k)) {
         plan.block_k = panel;
-        best = std::min(best, around + 5 * tile_matmul_cost(machine, work, plan).cost.cycles);
+        best = std::min(best, around + 5 * distributed_matmul_cost(machine, work, plan).cost.cycles);
       }
     }
   }

@@ -8,7 +8,8 @@
 
 namespace low {
 
-// One operation. Costs are those of all iterations of the repeats around it, so that a body's lines add up to its repeat's.
+// One operation. Costs are those of all iterations of the repeats around it, so that a body's lines add up to its
+// repeat's.
 struct ExplanationLine {
   int depth = 0;         // in repeats
   std::string name;      // of the operation

@@ -92,7 +92,8 @@ TEST(SearchFamilies, CostsByHand) {
   const Graph graph = test::finish(std::move(builder));
   const Op& op = graph.op(OpId(1));
   const Layout rows[] = {row_major({6, 8})}, columns[] = {{Strides{1, 6}, 0}}, neither[] = {{Strides{16, 2}, 0}};
-  // A part is 3 rows of 8 f16 and 3 f32: 60 bytes at 4 a cycle; 24 elements cost a conversion and a sum each, 2 a cycle.
+  // A part is 3 rows of 8 f16 and 3 f32: 60 bytes at 4 a cycle; 24 elements cost a conversion and a sum each, 2 a
+  // cycle.
   const Cost cost = split_cost(machine, split_work(graph, op, rows), {0, 2});
   EXPECT_DOUBLE_EQ(cost.memory, 15);
   EXPECT_DOUBLE_EQ(cost.compute, 24);

@@ -51,7 +51,8 @@ MatrixStrides matrix_strides(const Shape& shape) {
 
 GatherWanted gather_wanted(const GatherShapes& shapes, int64_t row_begin, int64_t row_end, int64_t column_begin,
                            int64_t column_end) {
-  // The box around the result's rectangle: rows agree in their first axes, differ in the next, and the others are whole.
+  // The box around the result's rectangle: rows agree in their first axes, differ in the next, and the others are
+  // whole.
   const int rank = shapes.result.rank();
   Shape first = shapes.result, last = shapes.result;
   int64_t a = row_begin, b = row_end - 1;

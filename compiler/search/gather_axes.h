@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/search/tile_layout.h"
+#include "compiler/search/distributed_layout.h"
 
 namespace low {
 

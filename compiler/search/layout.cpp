@@ -84,8 +84,8 @@ std::optional<Layout> reshaped(const Layout& layout, const Shape& from, const Sh
     strides.append(layout.strides[axis]);
   }
 
-  // Both shapes fall into the shortest runs of axes with equal products. A run is one index that counts through the left axes in
-  // row-major order; the right side can take it apart differently only if its elements are evenly spaced.
+  // Both shapes fall into the shortest runs of axes with equal products. A run is one index that counts through the
+  // left axes in row-major order; the right side can take it apart differently only if its elements are evenly spaced.
   Layout result;
   result.offset = layout.offset;
   result.strides = to;

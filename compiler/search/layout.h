@@ -15,8 +15,8 @@ struct Layout {
 };
 
 Layout row_major(const Shape& shape);
-// Whether the elements lie in row-major order without gaps, wherever they start: the offset and the strides of axes of at most one
-// element do not matter.
+// Whether the elements lie in row-major order without gaps, wherever they start: the offset and the strides of axes of
+// at most one element do not matter.
 bool is_row_major(const Shape& shape, const Layout& layout);
 
 Layout transposed(const Layout& layout, const Shape& permutation);

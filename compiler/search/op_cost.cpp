@@ -205,7 +205,8 @@ SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layou
     const Type& type = graph.type(values[i]);
     work.operands.push_back(
         {static_cast<int64_t>(byte_size(type.dtype)), varying(type.shape, operands[i], result.shape)});
-    // Only an operand that is read element by element suffers; one that broadcasts along the last axis is read once a row.
+    // Only an operand that is read element by element suffers; one that broadcasts along the last axis is read once a
+    // row.
     work.strided = work.strided || innermost_strided(type.shape, operands[i]);
   }
   return work;

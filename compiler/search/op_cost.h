@@ -26,8 +26,9 @@ struct MatmulWork {
 };
 // `operands` are the operands' layouts, in order.
 MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
-// One superstep: each tile runs its part's blocks, one kernel run each. With partial sums (grid_k > 1) these are written as
-// [grid_k, batch, m, n]; in a second superstep the tiles share the result's rows, add up, and apply the epilogue.
+// One superstep: each tile runs its part's blocks, one kernel run each. With partial sums (grid_k > 1) these are
+// written as [grid_k, batch, m, n]; in a second superstep the tiles share the result's rows, add up, and apply the
+// epilogue.
 CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
 
 // Bytes of the partial sums, which live in between; 0 without.
@@ -49,7 +50,6 @@ struct SplitWork {
   int64_t commands = 1;  // of one part
 };
 SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
-// reduce, rowwise, cumulative, gather, concat, pad.
 // Any operation with a SplitPlan: pointwise, reduce, rowwise, cumulative, gather.
 SplitWork split_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
 // concat, pad: each part is a few copies.

@@ -27,7 +27,6 @@ class RandomPlans {
   uint32_t number() { return static_cast<uint32_t>(random_() >> (random_() % 32)); }
   int64_t big() { return static_cast<int64_t>((uint64_t{random_()} << 31 | random_()) >> (random_() % 62)); }
   SplitPlan split() { return {number(), number()}; }
-  Delivery delivery() { return random_() % 2 == 0 ? Delivery::direct : Delivery::gather; }
 
   RegionPlan region(int depth) {
     RegionPlan region;
@@ -37,8 +36,7 @@ class RandomPlans {
           region.ops.emplace_back(NoPlan{});
           break;
         case 1:
-          region.ops.emplace_back(
-              MatmulPlan{number(), number(), number(), number(), big(), big(), big(), delivery(), delivery()});
+          region.ops.emplace_back(MatmulPlan{number(), number(), number(), number(), big(), big(), big()});
           break;
         case 2:
           region.ops.emplace_back(split());
@@ -82,10 +80,10 @@ TEST(PlanText, Layout) {
   RegionPlan body{{MovementPlan{}, SplitPlan{1, 3}}, {SplitPlan{0, 2}}};
   plan.region.ops = {NoPlan{}, MatmulPlan{1, 4, 3, 1, 365, 538, 256}, MovementPlan{true, {2, 5}}, RepeatPlan{{body}}};
   plan.region.outputs = {SplitPlan{0, 1}};
-  EXPECT_EQ(print(plan), "low-plan 1\nmachine host\ntiles 16\ngraph " + std::string(64, 'a') +
+  EXPECT_EQ(print(plan), "low-plan 2\nmachine host\ntiles 16\ngraph " + std::string(64, 'a') +
                              "\n"
                              "none\n"
-                             "matmul grid 1 4 3 1 block 365 538 256 a direct b direct\n"
+                             "matmul grid 1 4 3 1 block 365 538 256\n"
                              "copy axis 2 parts 5\n"
                              "repeat\n"
                              "  view\n"
@@ -96,7 +94,7 @@ TEST(PlanText, Layout) {
 }
 
 TEST(PlanText, Errors) {
-  const std::string head = "low-plan 1\nmachine host\ntiles 16\ngraph " + std::string(64, '0') + "\n";
+  const std::string head = "low-plan 2\nmachine host\ntiles 16\ngraph " + std::string(64, '0') + "\n";
   std::string deep = head;
   for (int i = 0; i < 100000; ++i) deep += "repeat\n";
   struct Case {
@@ -105,21 +103,21 @@ TEST(PlanText, Errors) {
   };
   const Case cases[] = {
       {"", "line 0: the text ends where 'low-plan' is expected"},
-      {"low-plan 2\n", "line 1: version '2'"},
+      {"low-plan 1\n", "line 1: version '1'"},
       {"low-plan\n", "line 1: 'low-plan' has 1 words; expected are 2"},
-      {"low-plan 1\nmachine Host\n", "line 2: 'Host' is not a machine's name"},
-      {"low-plan 1\nmachine host\ntiles x\n", "line 3: 'x' is not a number"},
-      {"low-plan 1\nmachine host\ntiles -1\n", "line 3: '-1' is not a number"},
-      {"low-plan 1\nmachine host\ntiles 4294967296\n", "line 3: '4294967296' is not a number from 0 to 4294967295"},
-      {"low-plan 1\nmachine host\ntiles 1\ngraph abc\n", "line 4: the graph's digest"},
+      {"low-plan 2\nmachine Host\n", "line 2: 'Host' is not a machine's name"},
+      {"low-plan 2\nmachine host\ntiles x\n", "line 3: 'x' is not a number"},
+      {"low-plan 2\nmachine host\ntiles -1\n", "line 3: '-1' is not a number"},
+      {"low-plan 2\nmachine host\ntiles 4294967296\n", "line 3: '4294967296' is not a number from 0 to 4294967295"},
+      {"low-plan 2\nmachine host\ntiles 1\ngraph abc\n", "line 4: the graph's digest"},
       {head + "nothing\n", "line 5: unknown decision 'nothing'"},
       {head + "none\nnone 3\n", "line 6: 'none' has 2 words"},
       {head + "split axis 0 parts\n", "line 5: 'split' has 4 words; expected are 5"},
       {head + "split axis 0 pieces 3\n", "line 5: 'pieces' where 'parts' is expected"},
       {head + "split axis 0 parts 03\n", "leading zeros"},
       {head + "split axis 0 parts 3x\n", "'3x' is not a number"},
-      {head + "matmul grid 1 1 1 1 block 1 1 1 a direct b sideways\n", "'sideways' where 'direct' or 'gather'"},
-      {head + "matmul grid 1 1 1 1 block 1 1 9223372036854775808 a direct b direct\n", "is not a number"},
+      {head + "matmul grid 1 1 1 1 block 1 1 1 1\n", "line 5: 'matmul' has 11 words; expected are 10"},
+      {head + "matmul grid 1 1 1 1 block 1 1 9223372036854775808\n", "is not a number"},
       {head + "repeat\nnone\n", "line 6: the text ends inside a repeat"},
       {head + "end\n", "line 5: 'end' without a repeat"},
       {head + "output axis 0 parts 1\nnone\n", "line 6: an operation after a region's outputs"},
@@ -242,7 +240,6 @@ TEST(PlanVerify, Table) {
          matmul(p).grid_k = 4;
        },
        "4 partial sums over 6, one of which is empty"},
-      {[&](Plan& p) { matmul(p).b = Delivery::gather; }, "a gathered operand"},
       {[&](Plan& p) { matmul(p).block_m = 0; }, "a block of 0 x 3"},
       {[&](Plan& p) { matmul(p).block_n = 1025; }, "a block of 1 x 1025"},
       {[&](Plan& p) { matmul(p).block_k = 0; }, "a block depth of 0"},

@@ -1,11 +1,11 @@
 // Text form of plans.
 //
-//   low-plan 1
+//   low-plan 2
 //   machine host
 //   tiles 16
 //   graph <64 hexadecimal digits>
 //   none
-//   matmul grid 1 4 4 1 block 365 538 256 a direct b direct     (batch m n k, m n k)
+//   matmul grid 1 4 4 1 block 365 538 256     (batch m n k, m n k)
 //   attention flash grid 1 1 16 block 729 729                   (batch m heads, rows keys)
 //   split axis 0 parts 16
 //   view
@@ -29,8 +29,6 @@ namespace {
 
 constexpr int max_depth = 64;
 
-std::string_view delivery_name(Delivery delivery) { return delivery == Delivery::direct ? "direct" : "gather"; }
-
 class Printer {
  public:
   void region(const RegionPlan& region, int depth) {
@@ -40,9 +38,9 @@ class Printer {
       if (std::holds_alternative<NoPlan>(op)) {
         text += "none\n";
       } else if (const auto* matmul = std::get_if<MatmulPlan>(&op)) {
-        fmt::format_to(std::back_inserter(text), "matmul grid {} {} {} {} block {} {} {} a {} b {}\n",
-                       matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k, matmul->block_m,
-                       matmul->block_n, matmul->block_k, delivery_name(matmul->a), delivery_name(matmul->b));
+        fmt::format_to(std::back_inserter(text), "matmul grid {} {} {} {} block {} {} {}\n", matmul->grid_batch,
+                       matmul->grid_m, matmul->grid_n, matmul->grid_k, matmul->block_m, matmul->block_n,
+                       matmul->block_k);
       } else if (const auto* split = std::get_if<SplitPlan>(&op)) {
         fmt::format_to(std::back_inserter(text), "split axis {} parts {}\n", split->axis, split->parts);
       } else if (const auto* movement = std::get_if<MovementPlan>(&op)) {
@@ -124,11 +122,6 @@ class Lines {
     if (word.size() > 1 && word[0] == '0') return wrong(fmt::format("'{}' has leading zeros", word.substr(0, 40)));
     return value;
   }
-  Result<Delivery> delivery(size_t i) const {
-    if (words_[i] == "direct") return Delivery::direct;
-    if (words_[i] == "gather") return Delivery::gather;
-    return wrong(fmt::format("'{}' where 'direct' or 'gather' is expected", words_[i].substr(0, 40)));
-  }
   // "WORD axis N parts N"
   Result<SplitPlan> split() const {
     LOW_TRY_VOID(expect_size(5));
@@ -147,11 +140,9 @@ class Lines {
 };
 
 Result<MatmulPlan> parse_matmul(const Lines& line) {
-  LOW_TRY_VOID(line.expect_size(14));
+  LOW_TRY_VOID(line.expect_size(10));
   LOW_TRY_VOID(line.expect_word(1, "grid"));
   LOW_TRY_VOID(line.expect_word(6, "block"));
-  LOW_TRY_VOID(line.expect_word(10, "a"));
-  LOW_TRY_VOID(line.expect_word(12, "b"));
   MatmulPlan plan;
   LOW_TRY(plan.grid_batch, line.number<uint32_t>(2));
   LOW_TRY(plan.grid_m, line.number<uint32_t>(3));
@@ -160,8 +151,6 @@ Result<MatmulPlan> parse_matmul(const Lines& line) {
   LOW_TRY(plan.block_m, line.number<int64_t>(7));
   LOW_TRY(plan.block_n, line.number<int64_t>(8));
   LOW_TRY(plan.block_k, line.number<int64_t>(9));
-  LOW_TRY(plan.a, line.delivery(11));
-  LOW_TRY(plan.b, line.delivery(13));
   return plan;
 }
 
@@ -262,7 +251,7 @@ std::optional<AttentionAlgorithm> attention_algorithm(std::string_view word) {
 std::string print(const Plan& plan) {
   Printer printer;
   printer.text =
-      fmt::format("low-plan 1\nmachine {}\ntiles {}\ngraph {}\n", plan.machine, plan.tiles, plan.graph_digest);
+      fmt::format("low-plan 2\nmachine {}\ntiles {}\ngraph {}\n", plan.machine, plan.tiles, plan.graph_digest);
   printer.region(plan.region, 0);
   return std::move(printer.text);
 }
@@ -270,7 +259,7 @@ std::string print(const Plan& plan) {
 Result<Plan> parse_plan(std::string_view text) {
   Lines line(text);
   LOW_TRY(const std::string_view version, header(line, "low-plan"));
-  if (version != "1") return line.wrong(fmt::format("version '{}'; this low reads version 1", version.substr(0, 20)));
+  if (version != "2") return line.wrong(fmt::format("version '{}'; this low reads version 2", version.substr(0, 20)));
   Plan plan;
   LOW_TRY(const std::string_view machine, header(line, "machine"));
   if (!is_name(machine)) return line.wrong(fmt::format("'{}' is not a machine's name", machine.substr(0, 40)));

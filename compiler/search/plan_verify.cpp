@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "compiler/search/attention.h"
+#include "compiler/search/distributed_space.h"
 #include "compiler/search/layout.h"
 #include "compiler/search/plan.h"
 #include "compiler/search/space.h"
-#include "compiler/search/tile_space.h"
 
 namespace low {
 namespace {
@@ -68,10 +68,10 @@ class Verifier {
       return wrong(name, fmt::format("axis {} of a result of rank {}", plan.axis, rank));
     }
     if (!machine_.global_memory) {
-      const std::optional<std::string> violation = tile_split_violation(shape, plan);
+      const std::optional<std::string> violation = distributed_split_violation(shape, plan);
       if (violation) return wrong(name, *violation);
     }
-    const int64_t extent = !machine_.global_memory ? tile_split_extent(shape, plan.axis)
+    const int64_t extent = !machine_.global_memory ? distributed_split_extent(shape, plan.axis)
                            : rank == 0             ? 1
                                                    : shape[static_cast<int>(plan.axis)];
     const int64_t most = std::max<int64_t>(std::min<int64_t>(extent, machine_.tiles), 1);
@@ -106,12 +106,9 @@ class Verifier {
       return wrong(name, fmt::format("{} partial sums over {}, one of which is empty", plan.grid_k, shape.k));
     }
     if (!machine_.global_memory) {
-      if (const std::optional<std::string> violation = tile_matmul_violation(shape, plan))
+      if (const std::optional<std::string> violation = distributed_matmul_violation(shape, plan))
         return wrong(name, *violation);
       return {};
-    }
-    if (plan.a != Delivery::direct || plan.b != Delivery::direct) {
-      return wrong(name, "a gathered operand; on machines with global memory they are direct");
     }
     const std::span<const ValueId> operands = graph.operands(op);
     const std::optional<std::string> violation =
@@ -134,9 +131,11 @@ class Verifier {
       if (!std::holds_alternative<MatmulPlan>(plan)) return mismatch("matmul");
       return matmul(std::get<MatmulPlan>(plan), graph, op, name);
     }
-    if (!machine_.global_memory && !std::holds_alternative<Repeat>(op.attributes) && !is_tile_operation(graph, op)) {
-      return wrong(
-          name, "an operation that is not planned for machines without global memory: legalize_for_tiles replaces it");
+    if (!machine_.global_memory && !std::holds_alternative<Repeat>(op.attributes) &&
+        !is_distributed_operation(graph, op)) {
+      return wrong(name,
+                   "an operation that is not planned for machines without global memory: "
+                   "legalize_for_distributed_memory replaces it");
     }
     if (std::holds_alternative<Attention>(op.attributes)) {
       if (!std::holds_alternative<AttentionPlan>(plan)) return mismatch("attention");
@@ -153,7 +152,7 @@ class Verifier {
       if (!std::holds_alternative<MovementPlan>(plan)) return mismatch("view or copy");
       const auto& movement = std::get<MovementPlan>(plan);
       if (movement.copy) return split(movement.split, graph.type(graph.result(op)).shape, name);
-      if (!machine_.global_memory && !is_tile_view(graph, op)) {
+      if (!machine_.global_memory && !is_distributed_view(graph, op)) {
         return wrong(name, "a view; without global memory only a reshape that keeps the last extent can be one");
       }
       const std::optional<Layout> layout = view_layout(graph, op, layouts[graph.operands(op)[0]]);

@@ -21,7 +21,8 @@ struct Cost {
   Cost& operator+=(const Cost& other);  // items add up; not exact for overlap: add whole supersteps' totals by CostSum
 };
 
-// Supersteps one after the other. Their items add up, and their totals do: sum of max(compute, memory), not max of the sums.
+// Supersteps one after the other. Their items add up, and their totals do: sum of max(compute, memory), not max of the
+// sums.
 struct CostSum {
   Cost items;
   double cycles = 0;  // predicted time
@@ -29,14 +30,16 @@ struct CostSum {
   void add(const CostSum& other, double times = 1);
 };
 
-// Scalar operations that one element of the expression costs: 1 for an addition, more for divisions, conversions of small floats, and
-// transcendental functions. What KernelWork::expression_nodes counts.
+// Scalar operations that one element of the expression costs: 1 for an addition, more for divisions, conversions of
+// small floats, and transcendental functions. What KernelWork::expression_nodes counts.
 int64_t expression_work(const Expr& expr);
 
-// What one element of x costs in a reduction, with `map` or the conversion in it, and in a normalization, epilogues apart.
+// What one element of x costs in a reduction, with `map` or the conversion in it, and in a normalization, epilogues
+// apart.
 int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map);
 int64_t rowwise_work(Rowwise::Kind kind);
-// What one score of attention costs besides the products: scale, softcap, mask, comparison with the diagonal, and softmax.
+// What one score of attention costs besides the products: scale, softcap, mask, comparison with the diagonal, and
+// softmax.
 int64_t score_work(bool masked, bool causal, bool capped);
 
 // One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
@@ -54,16 +57,16 @@ struct KernelWork {
   // An operand's innermost stride is neither 0 nor 1; of reductions and normalizations: no axis of x has stride 1.
   bool strided = false;
 };
-// One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth for both
-// search and low/cost.
+// One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth
+// for both search and low/cost.
 Cost kernel_cost(const Machine& machine, const KernelWork& work);
-// A superstep: the busiest tile's sum, raised to the time that all bytes need at the whole device's bandwidth (that of the shared
-// cache for repeated reads, where all different bytes fit in there), plus the launch.
+// A superstep: the busiest tile's sum, raised to the time that all bytes need at the whole device's bandwidth (that of
+// the shared cache for repeated reads, where all different bytes fit in there), plus the launch.
 struct SuperstepWork {
   std::vector<Cost> tiles;  // sum for each tile in use
   double bytes = 0;         // all tiles' reads and writes through the memory system
-  // Of these: bytes of different addresses. The rest, read again by other tiles or runs, may come from the machine's shared cache.
-  // Negative: unknown, as many as `bytes`.
+  // Of these: bytes of different addresses. The rest, read again by other tiles or runs, may come from the machine's
+  // shared cache. Negative: unknown, as many as `bytes`.
   double distinct_bytes = -1;
 };
 Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
@@ -71,7 +74,8 @@ Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
 struct SearchOptions {
   std::optional<AttentionAlgorithm> attention = std::nullopt;  // the only algorithm to plan with
   int finalists = 4;
-  // States kept after each operation; without global memory up to four times as many while several values wait to be read together.
+  // States kept after each operation; without global memory up to four times as many while several values wait to be
+  // read together.
   int beam = 16;
   int64_t candidates_per_op =
       4096;  // evaluated at most, in enumeration order; a budget counts candidates, never seconds
@@ -81,8 +85,8 @@ struct Finalist {
   Plan plan;
   Cost cost;          // predicted: items summed over all supersteps
   double cycles = 0;  // predicted: the sum of all supersteps' totals
-  // Predicted: intermediates alive at once, without inputs, outputs and constants; without global memory what the busiest tile needs,
-  // constants included.
+  // Predicted: intermediates alive at once, without inputs, outputs and constants; without global memory what the
+  // busiest tile needs, constants included.
   uint64_t peak_bytes = 0;
   std::string explanation;  // itemised, one line an operation
 };

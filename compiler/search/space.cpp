@@ -58,8 +58,8 @@ std::vector<Grid> grids(const Machine& machine, const MatmulShape& shape) {
   return result;
 }
 
-// Sizes of the blocks that cut a part of `part` into as few pieces as `limit` allows, and into one more: equal pieces, rounded up to
-// the register block.
+// Sizes of the blocks that cut a part of `part` into as few pieces as `limit` allows, and into one more: equal pieces,
+// rounded up to the register block.
 std::vector<int64_t> blocks(int64_t part, int64_t step, int64_t limit) {
   if (part <= 1) return {1};
   const int64_t largest = limit / step * step;

@@ -1,5 +1,5 @@
-// Space: which decisions there are for one operation on one machine, in a fixed order of enumeration, and which values may stay
-// views. Shared by the search and by verify().
+// Space: which decisions there are for one operation on one machine, in a fixed order of enumeration, and which values
+// may stay views. Shared by the search and by verify().
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ struct MatmulShape {
 };
 MatmulShape matmul_shape(const Graph& graph, const Op& op);
 
-// Numbers of parts, from 1 to min(limit, extent), that leave no part empty: for each size of a part the smallest number that
-// reaches it, so primes and odd sizes have as many choices as powers of two. Splits whose last part leaves more than `waste`
-// of the parts' total size idle are left out, unless they divide the limit. At least {1}.
+// Numbers of parts, from 1 to min(limit, extent), that leave no part empty: for each size of a part the smallest number
+// that reaches it, so primes and odd sizes have as many choices as powers of two. Splits whose last part leaves more
+// than `waste` of the parts' total size idle are left out, unless they divide the limit. At least {1}.
 std::vector<uint32_t> splits(int64_t extent, uint32_t limit, double waste = 0.25);
 
-// Numbers of partial sums worth considering for a depth of k, none empty, each of 16 or more products: 1 first, all small ones, then ever
-// fewer.
+// Numbers of partial sums worth considering for a depth of k, none empty, each of 16 or more products: 1 first, all
+// small ones, then ever fewer.
 std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit);
 
 // At most `limit` candidates, grids that use many tiles first.
@@ -33,8 +33,8 @@ std::optional<std::string> block_violation(const Machine& machine, const MatmulP
 // At most `limit` ways to cut a result of this shape; {axis 0, parts 1} alone for rank 0 and for nothing.
 std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit);
 
-// The shape along whose axes the result of `op` may be cut: that of the result, with extent 1 for axes along which elements depend on one
-// another (normalized or summed along; reduced ones have extent 1 anyway).
+// The shape along whose axes the result of `op` may be cut: that of the result, with extent 1 for axes along which
+// elements depend on one another (normalized or summed along; reduced ones have extent 1 anyway).
 Shape split_shape(const Graph& graph, const Op& op);
 
 // pointwise, reduce, rowwise, cumulative, gather: planned by a SplitPlan.

@@ -21,8 +21,8 @@ struct Projection {
   double gain;
   Bias bias;
 };
-// Scores have the deviation of queries times that of keys. The values' bias passes through the softmax as it is, since weights add up
-// to 1: it keeps outputs away from 0, where a comparison allows the least.
+// Scores have the deviation of queries times that of keys. The values' bias passes through the softmax as it is, since
+// weights add up to 1: it keeps outputs away from 0, where a comparison allows the least.
 std::array<Projection, 3> projections(const AttentionBlock& block) {
   return {{{"q", 16, 1.4, {0.5, 0}}, {"k", 19, 1.4, {0.5, 0}}, {"v", 22, block.value_gain, {2, 0.5}}}};
 }

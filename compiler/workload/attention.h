@@ -1,6 +1,6 @@
-// The attention of a vision transformer: x [batch, tokens, heads * head] -> queries, keys and values by linear layers with biases ->
-// scaled dot-product attention -> joined heads. With FP8, both operands of the layers pass through QuantizeLinear and
-// DequantizeLinear (E4M3FN), as in the MLP. Input and output are f32.
+// The attention of a vision transformer: x [batch, tokens, heads * head] -> queries, keys and values by linear layers
+// with biases -> scaled dot-product attention -> joined heads. With FP8, both operands of the layers pass through
+// QuantizeLinear and DequantizeLinear (E4M3FN), as in the MLP. Input and output are f32.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct AttentionBlock {
   bool decomposed = false;
 };
 
-// The serialized model. For an input of unit variance, scores have a standard deviation of about 2 (each row of the softmax is
-// far from flat, and far from one-hot), and the output an RMS of 4 to 9.
+// The serialized model. For an input of unit variance, scores have a standard deviation of about 2 (each row of the
+// softmax is far from flat, and far from one-hot), and the output an RMS of 4 to 9.
 std::string make_attention(const AttentionBlock& block);
 
 }  // namespace low

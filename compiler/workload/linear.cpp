@@ -6,26 +6,20 @@
 #include <vector>
 
 #include "runtime/tensor/dtype.h"
+#include "runtime/tensor/random_tensor.h"
 
 namespace low {
 namespace {
 
 // Everything is integer arithmetic, +, *, / and sqrt, which IEEE 754 defines to the last bit: no libm.
 
-// splitmix64's output function (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
 // The i-th number of a stream depends on nothing but (stream, block, i).
 class Random {
  public:
-  Random(uint64_t stream, int block) : seed_(mix(stream << 32 | static_cast<uint32_t>(block))) {}
+  Random(uint64_t stream, int block) : seed_(splitmix64(stream << 32 | static_cast<uint32_t>(block))) {}
   // The sum of eight random bytes: 0 to 2040, nearly normal.
   uint32_t byte_sum(int64_t i) const {
-    uint64_t bits = mix(seed_ + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15);
+    uint64_t bits = splitmix64(seed_ + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15);
     bits = (bits & 0x00ff00ff00ff00ff) + ((bits >> 8) & 0x00ff00ff00ff00ff);
     bits = (bits & 0x0000ffff0000ffff) + ((bits >> 16) & 0x0000ffff0000ffff);
     return static_cast<uint32_t>(bits) + static_cast<uint32_t>(bits >> 32);
@@ -40,7 +34,8 @@ constexpr uint32_t byte_sums = 8 * 255 + 1;
 // A byte sum as a number of mean 0 and variance 1: the variance of one byte is (256^2 - 1) / 12.
 double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 127.5) / std::sqrt(8 * 65535.0 / 12); }
 
-// FP8 weights hold the normal number times this: at most 4.9 * 16 = 78 of 448, which leaves room for one wrong weight to stand out.
+// FP8 weights hold the normal number times this: at most 4.9 * 16 = 78 of 448, which leaves room for one wrong weight
+// to stand out.
 constexpr double weight_unit = 16;
 
 // What weights of output channel `n` are multiplied with: channels differ by up to 25 percent.

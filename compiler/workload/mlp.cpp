@@ -14,15 +14,17 @@ namespace {
 constexpr int opset = 20;  // the first with Gelu
 constexpr int ir_version = 9;
 
-// --- Numbers -----------------------------------------------------------------------------------------------------------------
+// --- Numbers
+// -----------------------------------------------------------------------------------------------------------------
 
 // What a random sequence is for.
 enum Stream : uint64_t { weight_1 = 1, channel_1, bias_of_1, weight_2, channel_2, bias_of_2 };
 
-// A compromise. A rounding of f32 that turns the other way in double moves an FP8 activation by a step of up to an eighth, and every
-// further quantization turns a difference d into one of about sqrt(d * step): a chain of blocks without biases ends in a few
-// percent of noise from a single such rounding, more than a comparison with double allows. On the other hand an error in the first block
-// has to show in the last one. So a block's bias makes up most of its output's RMS of 4.6, and its weights for an RMS of 1.4.
+// A compromise. A rounding of f32 that turns the other way in double moves an FP8 activation by a step of up to an
+// eighth, and every further quantization turns a difference d into one of about sqrt(d * step): a chain of blocks
+// without biases ends in a few percent of noise from a single such rounding, more than a comparison with double allows.
+// On the other hand an error in the first block has to show in the last one. So a block's bias makes up most of its
+// output's RMS of 4.6, and its weights for an RMS of 1.4.
 struct Gains {
   double first;   // deviation of the hidden layer, for inputs of `input_rms`
   double second;  // RMS of the output without bias over the RMS of the hidden layer's GELU (1.4)
@@ -37,7 +39,8 @@ constexpr Bias bias_2{4.5, 0.875};
 float input_scale(int block) { return static_cast<float>(gains(block).input_rms * 0.0147 * (1 + 0.03125 * block)); }
 float hidden_scale(int block) { return static_cast<float>(0.0291 * (1 + 0.0625 * block)); }
 
-// --- The model ---------------------------------------------------------------------------------------------------------------
+// --- The model
+// ---------------------------------------------------------------------------------------------------------------
 
 Linear first(const Mlp& mlp, int block) {
   return {weight_1, channel_1, bias_of_1, mlp.width, mlp.hidden, gains(block).first / gains(block).input_rms, bias_1};

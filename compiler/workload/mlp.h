@@ -1,6 +1,6 @@
-// The MLP of a vision transformer: x [batch, tokens, width] -> linear to `hidden` -> tanh-GELU -> linear to `width`; one block
-// feeds the next. With FP8, both operands of both products pass through QuantizeLinear and DequantizeLinear (E4M3FN): a scale
-// per tensor for activations, per output channel for weights. Input and output are f32.
+// The MLP of a vision transformer: x [batch, tokens, width] -> linear to `hidden` -> tanh-GELU -> linear to `width`;
+// one block feeds the next. With FP8, both operands of both products pass through QuantizeLinear and DequantizeLinear
+// (E4M3FN): a scale per tensor for activations, per output channel for weights. Input and output are f32.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Mlp {
 
 // Bytes of all weights.
 int64_t weight_bytes(const Mlp& mlp);
-// The serialized model. Weights have variance gain^2 / fan-in; for an input of unit variance, the gains give the hidden layer
-// a standard deviation of about 2 and each block's output an RMS of about 5.
+// The serialized model. Weights have variance gain^2 / fan-in; for an input of unit variance, the gains give the hidden
+// layer a standard deviation of about 2 and each block's output an RMS of about 5.
 std::string make_mlp(const Mlp& mlp);
 
 }  // namespace low

@@ -15,8 +15,8 @@ struct NamedMlp {
   Mlp mlp;
 };
 
-// SigLIP so400m's MLP has 729 tokens of width 1152 and a hidden layer of 4304. One token alone is what a model that writes text computes at
-// a time. The tiny ones keep the odd sizes.
+// SigLIP so400m's MLP has 729 tokens of width 1152 and a hidden layer of 4304. One token alone is what a model that
+// writes text computes at a time. The tiny ones keep the odd sizes.
 constexpr NamedMlp mlps[] = {
     {"mlp-b1", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304}},
     {"mlp-b1-f32", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false}},
@@ -36,8 +36,8 @@ struct NamedAttention {
   AttentionBlock block;
 };
 
-// SigLIP so400m's attention has 16 heads of 72. The names say which algorithm a model is to measure: it is the same model, with the
-// attention as one operation or in parts.
+// SigLIP so400m's attention has 16 heads of 72. The names say which algorithm a model is to measure: it is the same
+// model, with the attention as one operation or in parts.
 constexpr AttentionBlock siglip{.tokens = 729, .heads = 16, .head = 72, .value_gain = 17};
 constexpr AttentionBlock tiny{.tokens = 13, .heads = 3, .head = 5, .value_gain = 9};
 constexpr AttentionBlock form(AttentionBlock block, bool fp8, bool decomposed) {

@@ -1,5 +1,5 @@
-// The canonical models of tests and benchmarks, as ONNX bytes. Their numbers come from fixed seeds, so that a workload of one
-// name and options is the same bytes everywhere.
+// The canonical models of tests and benchmarks, as ONNX bytes. Their numbers come from fixed seeds, so that a workload
+// of one name and options is the same bytes everywhere.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct WorkloadOptions {
   std::optional<int> unrolled;  // so many blocks one after another
 };
 
-// The serialized ModelProto. ErrorKind::usage for an unknown name, options that contradict each other, or so many blocks that
-// a model file cannot hold them (2 GiB).
+// The serialized ModelProto. ErrorKind::usage for an unknown name, options that contradict each other, or so many
+// blocks that a model file cannot hold them (2 GiB).
 Result<std::string> make_workload(std::string_view name, const WorkloadOptions& options);
 std::vector<std::string> workload_names();
 

@@ -115,7 +115,8 @@ TEST(Workload, ScanAndCopiesAreTheSameNumbers) {
   }
 }
 
-// Blocks have their own weights, and quantization only costs precision: with and without it the outputs are near each other.
+// Blocks have their own weights, and quantization only costs precision: with and without it the outputs are near each
+// other.
 TEST(Workload, QuantizedIsNearTheOriginal) {
   const Graph fp8 = graph_of(bytes_of("tiny-mlp-b1"));
   const Graph original = graph_of(bytes_of("tiny-mlp-f32"));

@@ -27,8 +27,8 @@ class ThreadPool {
   // Calls body(i) once for each i in [0, count), in no particular order, and returns when all are done; what the bodies
   // wrote is visible then. Nothing may depend on which thread ran an index. The caller takes part. A call from inside a
   // body, or while another thread's call has the pool, runs serially on the calling thread, so nobody ever waits for a
-  // busy worker. After an exception out of a body, indices above its own may be left out; when all calls have returned, the
-  // exception of the lowest index that threw is thrown here: the one that a serial run would have met.
+  // busy worker. After an exception out of a body, indices above its own may be left out; when all calls have returned,
+  // the exception of the lowest index that threw is thrown here: the one that a serial run would have met.
   void parallel_for(int64_t count, const std::function<void(int64_t)>& body);
 
  private:

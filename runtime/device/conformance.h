@@ -46,8 +46,9 @@ inline void check_memory(Device& device) {
   }
 }
 
-// Loads variant 0, target `target` of the package twice, and runs each with its own arena: the bytes of `input` at 0 give those of
-// `output` at `output_offset`, whatever the arena held, with samples and without; too small buffers are refused.
+// Loads variant 0, target `target` of the package twice, and runs each with its own arena: the bytes of `input` at 0
+// give those of `output` at `output_offset`, whatever the arena held, with samples and without; too small buffers are
+// refused.
 inline void check_run(Device& device, const std::shared_ptr<const Package>& package, const TargetInfo& target,
                       std::span<const std::byte> input, std::span<const std::byte> output, uint64_t output_offset) {
   const VariantInfo& variant = package->manifest().variants.at(0);

@@ -1,8 +1,7 @@
-// Device: what a backend offers. Backends register by name in a DeviceRegistry: "host", "hip:N".
+// Device: what a backend offers; runtime/backends.h knows which there are.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,14 +20,15 @@ class Buffer {
   virtual uint64_t bytes() const = 0;
 };
 
-// Code and command tables of one program on one device: immutable, shared by sessions, safe to use from several threads.
+// Code and command tables of one program on one device: immutable, shared by sessions, safe to use from several
+// threads.
 class Executable {
  public:
   virtual ~Executable() = default;
 };
 
-// Everything a call needs that is not shared with another session. `arena` and `parameters` must be this device's buffers of at
-// least the program's sizes.
+// Everything a call needs that is not shared with another session. `arena` and `parameters` must be this device's
+// buffers of at least the program's sizes.
 struct Invocation {
   Buffer* arena = nullptr;
   const Buffer* parameters = nullptr;
@@ -61,15 +61,5 @@ class Device {
 struct DeviceOptions {
   int threads = 0;  // host: 0 = one for each core
 };
-struct BackendEntry {
-  std::string name;                  // "host"
-  std::vector<std::string> devices;  // names that open() takes
-  std::string unavailable;           // why there are none, if so
-  std::function<Result<std::unique_ptr<Device>>(std::string_view name, const DeviceOptions&)> open;
-};
-// What is there. Filled in by one function (runtime/device/backends.cpp), in a fixed order; nothing registers itself.
-std::vector<BackendEntry> backends();
-// ErrorKind::device with the names that exist when there is none of this name.
-Result<std::unique_ptr<Device>> open_device(std::string_view name, const DeviceOptions& options);
 
 }  // namespace low

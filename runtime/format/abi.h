@@ -1,8 +1,8 @@
-// The interface between compiled kernels and the runtime. Freestanding C++20, plain data, the same bytes on every target: a package
-// holds these tables, a backend places them in device memory, and the entry points read them.
+// The interface between compiled kernels and the runtime. Freestanding C++20, plain data, the same bytes on every
+// target: a package holds these tables, a backend places them in device memory, and the entry points read them.
 //
-// A superstep is one launch over all tiles. The entry point walks one tile's commands; each command runs one kernel on operands. The
-// address of an operand is
+// A superstep is one launch over all tiles. The entry point walks one tile's commands; each command runs one kernel on
+// operands. The address of an operand is
 //   memories[memory] + offset + sum over its terms of (iterations[level] mod period) * stride      (bytes)
 // where iterations[level] is the current iteration of the level-th enclosing Repeat (0 is outermost).
 #pragma once
@@ -60,8 +60,8 @@ struct Launch {
   Sample* samples;             // one for each tile, or null
 };
 
-// Host entry points: extern "C" void low_entry_N(const Launch*, uint32_t tile, unsigned char* scratch), where scratch is
-// 64-byte aligned, has the program's scratch bytes for the target, and holds anything.
+// Host entry points: extern "C" void low_entry_N(const Launch*, uint32_t tile, unsigned char* scratch), where scratch
+// is 64-byte aligned, has the program's scratch bytes for the target, and holds anything.
 using HostEntry = void (*)(const Launch*, uint32_t tile, unsigned char* scratch);
 
 }  // namespace low::abi

@@ -1,14 +1,14 @@
-// The layout follows from the names and the sizes alone, so the reader takes those from the central directory, lays the archive out
-// again and compares every header with its bytes. Field names are those of PKWARE's APPNOTE.TXT 6.3.
+// The layout follows from the names and the sizes alone, so the reader takes those from the central directory, lays the
+// archive out again and compares every header with its bytes. Field names are those of PKWARE's APPNOTE.TXT 6.3.
 #include "runtime/format/package.h"
 
 #include <fmt/format.h>
+#include <zlib.h>
 
 #include <algorithm>
 
 #include "runtime/base/sha256.h"
 #include "runtime/format/byte_stream.h"
-#include "runtime/format/crc32.h"
 
 namespace low {
 namespace {
@@ -62,6 +62,10 @@ void write_common(ByteWriter& writer, const Entry& entry, size_t extra_bytes) {
   writer.number(0xffffffffu);
   writer.number(static_cast<uint16_t>(entry.name.size()));
   writer.number(static_cast<uint16_t>(extra_bytes));
+}
+
+uint32_t crc32_of(std::span<const std::byte> bytes) {
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
 std::string local_header(const Entry& entry) {
@@ -129,7 +133,8 @@ std::string tail(const std::vector<Entry>& entries, uint64_t directory) {
   return writer.take();
 }
 
-// Relative, of nonempty parts that are neither "." nor "..", in printable ASCII without backslash (a separator to some tools).
+// Relative, of nonempty parts that are neither "." nor "..", in printable ASCII without backslash (a separator to some
+// tools).
 bool valid_name(std::string_view name) {
   if (name.empty() || name.size() > max_name_bytes) return false;
   for (const char c : name) {
@@ -245,7 +250,7 @@ std::string write_archive(const ArchiveEntries& contents) {
   std::vector<Entry> entries;
   for (const auto& [name, bytes] : contents) {
     LOW_CHECK(valid_name(name));
-    const Entry entry{.name = name, .bytes = bytes.size(), .crc = crc32(bytes), .header = archive.size()};
+    const Entry entry{.name = name, .bytes = bytes.size(), .crc = crc32_of(bytes), .header = archive.size()};
     archive += local_header(entry);
     archive.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     entries.push_back(entry);

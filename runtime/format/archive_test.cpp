@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "runtime/base/sha256.h"
-#include "runtime/format/crc32.h"
 #include "runtime/format/package.h"
 
 namespace low {
@@ -65,25 +64,6 @@ std::string in_file(const std::string& name, const std::string& bytes) {
 std::string with_hash(std::string archive) {
   const std::string body = archive.substr(0, archive.size() - 85);
   return body + "low-package 1 sha256:" + sha256_hex(bytes_of(body));
-}
-
-TEST(Crc32, KnownValues) {
-  // The check value of the CRC catalogue's CRC-32/ISO-HDLC, and the empty string.
-  EXPECT_EQ(crc32(bytes_of("123456789")), 0xcbf43926u);
-  EXPECT_EQ(crc32(bytes_of("")), 0u);
-}
-
-TEST(Crc32, EqualsTheDefinition) {
-  std::string text;
-  for (int i = 0; i < 100; ++i) {
-    uint32_t state = 0xffffffffu;
-    for (const char c : text) {
-      state ^= static_cast<unsigned char>(c);
-      for (int bit = 0; bit < 8; ++bit) state = (state >> 1) ^ ((state & 1) != 0 ? 0xedb88320u : 0u);
-    }
-    ASSERT_EQ(crc32(bytes_of(text)), ~state) << i;
-    text += static_cast<char>(i * 91 + 200);
-  }
 }
 
 TEST(Archive, ReadsWhatItWrote) {

@@ -1,5 +1,5 @@
-// The package file (.low): a ZIP64 archive with stored entries, sorted names, zeroed times and 64-byte aligned data, whose archive
-// comment is "low-package 1 sha256:<hex>" over every byte before the comment's text.
+// The package file (.low): a ZIP64 archive with stored entries, sorted names, zeroed times and 64-byte aligned data,
+// whose archive comment is "low-package 1 sha256:<hex>" over every byte before the comment's text.
 //   manifest.json                                 version, provenance, variants, kernels
 //   parameters/<sha256>
 //   variants/<machine>/plan.txt, program.bin, source.cpp, kernels/<target>.{so,hsaco}
@@ -39,8 +39,8 @@ struct ArchiveExtent {
 };
 using ArchiveIndex = std::map<std::string, ArchiveExtent, std::less<>>;  // by name
 
-// Checks the hash first, then every header, name (relative, no "..", sorted, unique) and extent. Reads the source in parts and keeps
-// none. ErrorKind::invalid.
+// Checks the hash first, then every header, name (relative, no "..", sorted, unique) and extent. Reads the source in
+// parts and keeps none. ErrorKind::invalid.
 Result<ArchiveIndex> read_archive_index(const ByteSource& source, std::string_view what);
 
 struct KernelInfo {
@@ -74,8 +74,9 @@ struct Manifest {
 std::string serialize(const Manifest& manifest);  // JSON, sorted, "version": 1
 Result<Manifest> parse_manifest(std::string_view json, std::string_view what);
 
-// A package in a file that stays open, or in memory; immutable, shared. Of a file, no more than the index and the manifest are held: the
-// rest is read when it is asked for, and a file that was cut off since is an error (ErrorKind::invalid).
+// A package in a file that stays open, or in memory; immutable, shared. Of a file, no more than the index and the
+// manifest are held: the rest is read when it is asked for, and a file that was cut off since is an error
+// (ErrorKind::invalid).
 class Package {
  public:
   // ErrorKind::invalid naming the path for anything wrong.

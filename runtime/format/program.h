@@ -65,8 +65,9 @@ struct Program {
 
 // program.bin: versioned, little-endian, deterministic.
 std::string serialize(const Program& program);
-// ErrorKind::invalid for anything truncated, out of range, misnested or inconsistent: indices within tables, offsets within
-// memories (an operand's first byte in every iteration included), bindings inside the arena and not larger than it, counts above 0.
+// ErrorKind::invalid for anything truncated, out of range, misnested or inconsistent: indices within tables, offsets
+// within memories (an operand's first byte in every iteration included), bindings inside the arena and not larger than
+// it, counts above 0.
 Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view what);
 
 // What parse_program checks, for a program in memory.

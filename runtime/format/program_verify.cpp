@@ -173,7 +173,8 @@ Result<std::vector<Reach>> verify_control(const Program& program) {
   return reaches;
 }
 
-// The address of the operand's first byte in every iteration: from the sum of all that can lower it to the sum of all that can raise it.
+// The address of the operand's first byte in every iteration: from the sum of all that can lower it to the sum of all
+// that can raise it.
 Status verify_operand(const Program& program, size_t superstep, uint32_t index, const Reach& reach) {
   const abi::Operand& operand = program.operands[index];
   const uint64_t size = operand.memory == abi::memory_arena ? program.arena_bytes : program.parameter_bytes;

@@ -40,8 +40,8 @@ Result<void> check_object(std::span<const std::byte> object, std::string_view wh
 
 std::string path_of(int file) { return fmt::format("/proc/self/fd/{}", file); }
 
-// A file in memory whose path no library is loaded under. The loader takes equal paths for equal libraries; a library that could not
-// be unloaded keeps the path of a descriptor that was closed since.
+// A file in memory whose path no library is loaded under. The loader takes equal paths for equal libraries; a library
+// that could not be unloaded keeps the path of a descriptor that was closed since.
 Result<int> file_in_memory(std::span<const std::byte> bytes, std::string_view what) {
   const auto refused = [&](const char* action) {
     return fail(ErrorKind::device,

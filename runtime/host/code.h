@@ -14,8 +14,9 @@ namespace low {
 
 class HostCode {
  public:
-  // Loads `object` and finds low_entry_0 to low_entry_<entries-1>. ErrorKind::invalid for what is not a complete x86-64 shared
-  // object with these symbols; ErrorKind::device when the system refuses a file in memory. Safe to call from several threads.
+  // Loads `object` and finds low_entry_0 to low_entry_<entries-1>. ErrorKind::invalid for what is not a complete x86-64
+  // shared object with these symbols; ErrorKind::device when the system refuses a file in memory. Safe to call from
+  // several threads.
   static Result<HostCode> load(std::span<const std::byte> object, uint32_t entries, std::string_view what);
   HostCode(HostCode&& other) noexcept;
   HostCode& operator=(HostCode&&) = delete;

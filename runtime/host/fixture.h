@@ -1,4 +1,5 @@
-// For tests: a package around testdata/fixture_kernels.cpp, and what it must compute. With T tiles of W elements, F the code's factor:
+// For tests: a package around testdata/fixture_kernels.cpp, and what it must compute. With T tiles of W elements, F the
+// code's factor:
 //   A[0][t] = x[t]
 //   repeat i < 3:   A[(i+1)%2][t] = A[i%2][(t+1)%T] + F * p[i][t]
 //     repeat j < 2: A[(i+1)%2][t] += F * q[j][t]

@@ -1,5 +1,5 @@
-// The host backend: compiled x86-64 code on the threads of this machine. A program's tiles are handed to whichever thread is free;
-// results do not depend on that.
+// The host backend: compiled x86-64 code on the threads of this machine. A program's tiles are handed to whichever
+// thread is free; results do not depend on that.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ namespace low {
 // Targets that this processor and its system can run, best first: "host-x86-64-v4", "host-x86-64-v3". May be empty.
 std::vector<std::string> host_targets();
 
-// Sessions may share the device from several threads; their runs take turns. ErrorKind::usage for an impossible number of threads.
+// Sessions may share the device from several threads; their runs take turns. ErrorKind::usage for an impossible number
+// of threads.
 Result<std::unique_ptr<Device>> open_host_device(const DeviceOptions& options);
 
 }  // namespace low

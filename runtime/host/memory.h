@@ -13,8 +13,8 @@ namespace low {
 class HostMemory {
  public:
   HostMemory() = default;
-  // At least `bytes` zero bytes at a page boundary; 0 bytes have an address too. ErrorKind::device when the machine has not that
-  // much memory.
+  // At least `bytes` zero bytes at a page boundary; 0 bytes have an address too. ErrorKind::device when the machine has
+  // not that much memory.
   static Result<HostMemory> map(uint64_t bytes);
   HostMemory(HostMemory&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}

@@ -8,8 +8,8 @@ namespace low {
 namespace {
 
 #if defined(__x86_64__)
-// Zen 4 has AVX-512 on vector units of 256 bits: AMD, Software Optimization Guide for the AMD Zen4 Microarchitecture (57647).
-// Its successors in servers have them in full (Zen5, 58455), and so have Intel's.
+// Zen 4 has AVX-512 on vector units of 256 bits: AMD, Software Optimization Guide for the AMD Zen4 Microarchitecture
+// (57647). Its successors in servers have them in full (Zen5, 58455), and so have Intel's.
 bool has_halved_vectors() {
   unsigned int a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(0, &a, &b, &c, &d) == 0) return false;

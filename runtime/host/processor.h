@@ -3,8 +3,8 @@
 
 namespace low {
 
-// FLOP a cycle of one thread in fused multiply-adds of f32, each counting two: 64 with two vector units of 512 bits, 32 with two of
-// 256 bits, also where they take 512-bit instructions in halves.
+// FLOP a cycle of one thread in fused multiply-adds of f32, each counting two: 64 with two vector units of 512 bits, 32
+// with two of 256 bits, also where they take 512-bit instructions in halves.
 double host_f32_flop_per_cycle();
 
 // Hz under such a load. Assumed: neither the processor nor the system says what it sustains.

@@ -6,9 +6,9 @@
 namespace low {
 namespace {
 
-// A thread that sleeps takes 10 to 50 microseconds to wake up, as long as a short superstep. With a processor for each thread, waiting
-// ones spin for longer than the tiles of a superstep differ, and from one short run to the next; otherwise they would only keep
-// others from working.
+// A thread that sleeps takes 10 to 50 microseconds to wake up, as long as a short superstep. With a processor for each
+// thread, waiting ones spin for longer than the tiles of a superstep differ, and from one short run to the next;
+// otherwise they would only keep others from working.
 constexpr std::chrono::microseconds patience{100};
 constexpr std::chrono::microseconds crowded_patience{5};
 constexpr int spins_a_look = 32;  // at the clock
@@ -21,8 +21,9 @@ void pause() {
 #endif
 }
 
-// Returns when the value differs from `value`. Whoever changes it calls notify after a sequentially consistent write: with a weaker
-// one, the library's check for sleepers could come before the write is visible, and the sleeper would miss it.
+// Returns when the value differs from `value`. Whoever changes it calls notify after a sequentially consistent write:
+// with a weaker one, the library's check for sleepers could come before the write is visible, and the sleeper would
+// miss it.
 void wait_while(const std::atomic<uint32_t>& variable, uint32_t value, bool crowded) {
   const auto begin = std::chrono::steady_clock::now();
   do {

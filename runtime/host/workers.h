@@ -1,5 +1,6 @@
-// The threads of one host device. A superstep takes a few microseconds, so handing out its tiles costs one atomic operation each, the
-// end of a superstep is a counter, and threads that have nothing to do spin for a moment before they sleep.
+// The threads of one host device. A superstep takes a few microseconds, so handing out its tiles costs one atomic
+// operation each, the end of a superstep is a counter, and threads that have nothing to do spin for a moment before
+// they sleep.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,8 @@ namespace low {
 
 class HostWorkers {
  public:
-  // `threads` counts the caller of run_superstep and is at least 1. Where the system refuses more threads, fewer do the work.
+  // `threads` counts the caller of run_superstep and is at least 1. Where the system refuses more threads, fewer do the
+  // work.
   explicit HostWorkers(int threads);
   ~HostWorkers();
   HostWorkers(const HostWorkers&) = delete;

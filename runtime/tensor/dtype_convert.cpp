@@ -62,7 +62,8 @@ void encode_floats(std::span<const float> values, std::span<std::byte> bytes, Ov
   });
 }
 
-// The upper half of an f32, rounded to nearest even; a carry out of the mantissa goes into the exponent, up to infinity.
+// The upper half of an f32, rounded to nearest even; a carry out of the mantissa goes into the exponent, up to
+// infinity.
 uint16_t bf16_of_f32(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   if (value != value) return static_cast<uint16_t>(format_bf16.nan((bits >> 31) != 0));

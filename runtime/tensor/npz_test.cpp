@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zip.h>
+#include <zlib.h>
 
 #include "runtime/tensor/tensor_file.h"
 
@@ -30,12 +31,7 @@ struct RawMember {
 };
 
 uint32_t crc32_of(std::string_view text) {
-  uint32_t crc = 0xffffffffu;
-  for (const char c : text) {
-    crc ^= static_cast<uint8_t>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
-  }
-  return ~crc;
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(text.data()), text.size()));
 }
 
 // A ZIP archive from its description (APPNOTE.TXT 4.3), free to be wrong.

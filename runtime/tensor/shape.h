@@ -41,7 +41,8 @@ class Shape {
 
 // "[2,3]"; "[]" for a scalar.
 std::string to_string(const Shape& shape);
-// The product, or nothing when an extent is negative or the product, with zeros counted as ones, exceeds max_tensor_bytes.
+// The product, or nothing when an extent is negative or the product, with zeros counted as ones, exceeds
+// max_tensor_bytes.
 std::optional<int64_t> checked_elements(std::span<const int64_t> extents);
 // NumPy's multidirectional broadcasting; nothing when the shapes do not match.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);

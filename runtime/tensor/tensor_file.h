@@ -1,9 +1,10 @@
-// Reading and writing tensors: .npy (NumPy format 1.0 to 3.0), .npz (ZIP of .npy), .pb (ONNX TensorProto), .bin (raw bytes).
-// All integers are little-endian. Readers check every length against the bytes at hand and refuse with ErrorKind::invalid
-// (malformed) or ErrorKind::unsupported (a dtype or order we do not have); no file can make them allocate more than
-// max_tensor_bytes nor more than a small multiple of the file's size.
-// NumPy has no FP8 and no bf16, and files of the ml_dtypes package do not tell them apart ('V1', 'V2' or 'f1'): we write the
-// unsigned integer of the same size, '|u1' or '<u2', read theirs as such too, and read_tensor takes it for the expected dtype.
+// Reading and writing tensors: .npy (NumPy format 1.0 to 3.0), .npz (ZIP of .npy), .pb (ONNX TensorProto), .bin (raw
+// bytes). All integers are little-endian. Readers check every length against the bytes at hand and refuse with
+// ErrorKind::invalid (malformed) or ErrorKind::unsupported (a dtype or order we do not have); no file can make them
+// allocate more than max_tensor_bytes nor more than a small multiple of the file's size.
+// NumPy has no FP8 and no bf16, and files of the ml_dtypes package do not tell them apart ('V1', 'V2' or 'f1'): we
+// write the unsigned integer of the same size, '|u1' or '<u2', read theirs as such too, and read_tensor takes it for
+// the expected dtype.
 #pragma once
 
 #include <map>
@@ -35,8 +36,9 @@ Result<std::string> serialize_npz(const std::map<std::string, Tensor>& tensors);
 Result<NamedTensor> parse_tensor_proto(std::span<const std::byte> bytes, std::string_view what);
 std::string serialize_tensor_proto(const NamedTensor& tensor);
 
-// By extension (.npy, .npz with one member, .pb, .bin). `dtype` and `shape` are what the receiver needs: a .bin must have just
-// these bytes; for the others a tensor of the same size unsigned integers is taken as `dtype`, anything else must match.
+// By extension (.npy, .npz with one member, .pb, .bin). `dtype` and `shape` are what the receiver needs: a .bin must
+// have just these bytes; for the others a tensor of the same size unsigned integers is taken as `dtype`, anything else
+// must match.
 Result<Tensor> read_tensor(const std::string& path, DType dtype, const Shape& shape);
 // The shape of the tensor in such a file; nothing for a .bin, which does not say.
 Result<std::optional<Shape>> shape_in_file(const std::string& path);

@@ -1,16 +1,18 @@
-// attention: one head of m rows of q over n keys, with the softmax taken as the keys come by; see Family::attention for what it is.
+// attention: one head of m rows of q over n keys, with the softmax taken as the keys come by; see Family::attention for
+// what it is.
 //
-// A kernel K has: m, n, d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where there is none:
-// any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial, empty_is_zero; scale, softcap, masked_score;
-// Extras = List<OperandOf<…>…>; body(normalized, values…), but not if partial.
+// A kernel K has: m, n, d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where
+// there is none: any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial,
+// empty_is_zero; scale, softcap, masked_score; Extras = List<OperandOf<…>…>; body(normalized, values…), but not if
+// partial.
 //
-// f32: rows of q are lanes. A panel is a few vectors of rows; its q lies transposed in scratch, and so do its o, its m and its l. For each
-// block of keys, whose k and v are decoded into scratch as they lie, row by row:
+// f32: rows of q are lanes. A panel is a few vectors of rows; its q lies transposed in scratch, and so do its o, its m
+// and its l. For each block of keys, whose k and v are decoded into scratch as they lie, row by row:
 //     scores[key, row] = sum over d of k[key, d] * q[d, row]      (one element of k times vectors of rows)
 //     the maximum, exp and the sum over keys are operations on whole vectors; p takes the place of the scores
 //     o[c, row] = o[c, row] * factor[row] + sum over keys of v[key, c] * p[key, row]
-// Sums are fused multiply-adds in the order of d and of the keys. So a row of the result depends on its operands and on the size of a key
-// block, which is the same on all targets, and on nothing else, to the last bit.
+// Sums are fused multiply-adds in the order of d and of the keys. So a row of the result depends on its operands and on
+// the size of a key block, which is the same on all targets, and on nothing else, to the last bit.
 #pragma once
 
 #include "compiler/codegen/device/gemm.h"
@@ -62,17 +64,17 @@ LOW_NOINLINE void pack_block(const T* from, i64 row_stride, i64 column_stride, i
   }
 }
 
-// Vectors of rows in a panel, and rows of a register tile of that width.
+// Vectors of rows in a panel, and rows of the register block of that width.
 template <int width>
-inline constexpr int tile_rows = lanes == 16 ? (width == 1   ? 14
-                                                : width == 2 ? 12
-                                                             : 9)
-                                             : (width == 1 ? 8 : 6);
+inline constexpr int register_rows = lanes == 16 ? (width == 1   ? 14
+                                                    : width == 2 ? 12
+                                                                 : 9)
+                                                 : (width == 1 ? 8 : 6);
 
-// Calls f(first, Constant<rows of the tile>) for tiles of nearly equal size.
+// Calls f(first, Constant<rows of the block>) for register blocks of nearly equal size.
 template <int most, i64 count, typename F>
-LOW_INLINE void for_each_tile(F f) {
-  constexpr i64 tiles = (count + most - 1) / most, base = count / tiles, larger = count % tiles;
+LOW_INLINE void for_each_register_block(F f) {
+  constexpr i64 blocks = (count + most - 1) / most, base = count / blocks, larger = count % blocks;
   i64 first = 0;
   if constexpr (larger > 0) {
     for (; first < larger * (base + 1); first += base + 1) f(first, Constant<base + 1>{});
@@ -82,7 +84,7 @@ LOW_INLINE void for_each_tile(F f) {
 
 // total[r] += sum over k of a[r * row_stride + k * depth_stride] * b[k], b's rows `width` vectors long.
 template <int width, int rows, i64 row_stride, i64 depth_stride>
-LOW_INLINE void multiply_tile(const f32* a, const f32* b, i64 depth, Vector (&total)[rows][width]) {
+LOW_INLINE void multiply_in_registers(const f32* a, const f32* b, i64 depth, Vector (&total)[rows][width]) {
   for (i64 k = 0; k < depth; ++k) {
     Vector bk[width];
 #pragma unroll
@@ -96,9 +98,9 @@ LOW_INLINE void multiply_tile(const f32* a, const f32* b, i64 depth, Vector (&to
   }
 }
 template <int width, int rows, i64 d>
-LOW_NOINLINE void score_tile(const f32* k, const f32* q, f32 scale, f32* scores) {
+LOW_NOINLINE void score_block(const f32* k, const f32* q, f32 scale, f32* scores) {
   Vector total[rows][width] = {};
-  multiply_tile<width, rows, d, 1>(k, q, d, total);
+  multiply_in_registers<width, rows, d, 1>(k, q, d, total);
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
 #pragma unroll
@@ -106,7 +108,7 @@ LOW_NOINLINE void score_tile(const f32* k, const f32* q, f32 scale, f32* scores)
   }
 }
 template <int width, int rows, i64 dv>
-LOW_NOINLINE void value_tile(const f32* v, const f32* p, i64 keys, const f32* factor, f32* o) {
+LOW_NOINLINE void value_block(const f32* v, const f32* p, i64 keys, const f32* factor, f32* o) {
   Vector total[rows][width];
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
@@ -114,7 +116,7 @@ LOW_NOINLINE void value_tile(const f32* v, const f32* p, i64 keys, const f32* fa
     for (int w = 0; w < width; ++w)
       total[r][w] = load_vector(o + (r * width + w) * lanes) * load_vector(factor + w * lanes);
   }
-  multiply_tile<width, rows, 1, dv>(v, p, keys, total);
+  multiply_in_registers<width, rows, 1, dv>(v, p, keys, total);
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
 #pragma unroll
@@ -128,8 +130,8 @@ struct AttentionPanel {
   f32 *q, *o, *largest, *sum;  // [d, width], [dv, width], [width], [width]
 };
 
-// Mask, diagonal and softcap, in place; the largest score of each row, or of the rows before. Row i takes part in scores of key j if
-// i + begin >= j.
+// Mask, diagonal and softcap, in place; the largest score of each row, or of the rows before. Row i takes part in
+// scores of key j if i + begin >= j.
 template <typename Kernel, int width, i64 keys>
 LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 begin, Vector (&largest)[width]) {
   using Index = i32 __attribute__((ext_vector_type(lanes)));
@@ -170,9 +172,9 @@ LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 begin, Vector (&
 template <typename Kernel, int width, i64 keys>
 LOW_NOINLINE void attend_panel(const f32* k, const f32* v, const AttentionPanel& panel, f32* scores, const f32* mask,
                                i64 begin) {
-  for_each_tile<tile_rows<width>, keys>([&](i64 j, auto rows) __attribute__((always_inline)) {
-    score_tile<width, decltype(rows)::value, Kernel::d>(k + j * Kernel::d, panel.q, static_cast<f32>(Kernel::scale),
-                                                        scores + j * width * lanes);
+  for_each_register_block<register_rows<width>, keys>([&](i64 j, auto rows) __attribute__((always_inline)) {
+    score_block<width, decltype(rows)::value, Kernel::d>(k + j * Kernel::d, panel.q, static_cast<f32>(Kernel::scale),
+                                                         scores + j * width * lanes);
   });
   Vector largest[width], shift[width], sum[width];
 #pragma unroll
@@ -201,8 +203,8 @@ LOW_NOINLINE void attend_panel(const f32* k, const f32* v, const AttentionPanel&
     store_vector(panel.largest + w * lanes, largest[w]);
     store_vector(panel.sum + w * lanes, multiply_add(load_vector(panel.sum + w * lanes), f, sum[w]));
   }
-  for_each_tile<tile_rows<width>, Kernel::dv>([&](i64 c, auto rows) __attribute__((always_inline)) {
-    value_tile<width, decltype(rows)::value, Kernel::dv>(v + c, scores, keys, factor, panel.o + c * width * lanes);
+  for_each_register_block<register_rows<width>, Kernel::dv>([&](i64 c, auto rows) __attribute__((always_inline)) {
+    value_block<width, decltype(rows)::value, Kernel::dv>(v + c, scores, keys, factor, panel.o + c * width * lanes);
   });
 }
 

@@ -39,8 +39,8 @@ LOW_INLINE void copy_strided(i64 count, typename Kernel::Destination* to, i64 to
   }
 }
 
-// Two loops, the source's neighbours along the first, the destination's along the second: in blocks that stay in the closest cache,
-// as otherwise each element costs a cache line.
+// Two loops, the source's neighbours along the first, the destination's along the second: in blocks that stay in the
+// closest cache, as otherwise each element costs a cache line.
 template <typename Kernel>
 LOW_NOINLINE void copy_transposed(i64 outer, i64 inner, typename Kernel::Destination* to, i64 to_outer, i64 to_inner,
                                   const typename Kernel::Source* from, i64 from_outer, i64 from_inner) {
@@ -81,7 +81,8 @@ LOW_NOINLINE void copy(const abi::Launch& launch, const abi::Command& command, u
     position[axis] = 0;
     if (counts[axis] == 0) return;
   }
-  // Chunks of one element: the last loop is the innermost, together with the one along which the source is denser, if any.
+  // Chunks of one element: the last loop is the innermost, together with the one along which the source is denser, if
+  // any.
   const bool elements = chunk == 1 && rank > 0;
   if (elements) --rank;
   int dense = rank;

@@ -1,6 +1,6 @@
-// Products with few rows (a vector times a matrix, say): every element of b is used a few times only, so it goes from where
-// it lies to registers and is decoded there, without being packed first. The sums are those of the packed kernel, bit for
-// bit: over a slice of the depth in the order of k, then slice by slice.
+// Products with few rows (a vector times a matrix, say): every element of b is used a few times only, so it goes from
+// where it lies to registers and is decoded there, without being packed first. The sums are those of the packed kernel,
+// bit for bit: over a slice of the depth in the order of k, then slice by slice.
 #pragma once
 
 #include "compiler/codegen/device/lanes.h"
@@ -8,8 +8,8 @@
 
 namespace low::device {
 
-// A row of b is short and the next one is far away, which hardware prefetchers do not foresee: about so many bytes are asked for in
-// advance.
+// A row of b is short and the next one is far away, which hardware prefetchers do not foresee: about so many bytes are
+// asked for in advance.
 inline constexpr i64 prefetch_bytes = 4096;
 
 // Vectors of sums that fit into registers besides operands and constants of decoding.
@@ -17,8 +17,8 @@ inline constexpr int sum_vectors = lanes == 16 ? 20 : 10;
 // With more rows, packing pays.
 inline constexpr int few_rows = lanes == 16 ? 6 : 3;
 
-// Whether the scale of b's decoded elements is left to those of a, of which there are fewer. Exact: formats of small range, and powers of
-// two, so that all products are the same.
+// Whether the scale of b's decoded elements is left to those of a, of which there are fewer. Exact: formats of small
+// range, and powers of two, so that all products are the same.
 template <typename Kernel>
 inline constexpr bool scales_a = missing_scale<typename Kernel::MathB, typename Kernel::B::Type>() != 1 &&
                                  (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
@@ -33,7 +33,8 @@ struct ColumnChunks {
   static constexpr int larger = vectors % chunks;  // so many chunks have one vector more
 };
 
-// sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v]; vector v begins at column v * lanes, the last one at `last`.
+// sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v]; vector v begins at column v * lanes, the last one
+// at `last`.
 template <typename Kernel, int rows, int vectors>
 LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
                                    i64 last, i64 depth, f32* sums, i64 sums_stride, bool add) {

@@ -1,7 +1,7 @@
 // gather: result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …].
 //
-// A kernel K has: rank, inner, extents[rank]; Data = OperandOf<…> over all axes, Index over the outer ones and the list of indices,
-// Result over the outer axes.
+// A kernel K has: rank, inner, extents[rank]; Data = OperandOf<…> over all axes, Index over the outer ones and the list
+// of indices, Result over the outer axes.
 #pragma once
 
 #include "compiler/codegen/device/groups.h"

@@ -1,10 +1,11 @@
 // gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
 //
-// A kernel K has: m, n, k; MathA, MathB, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum,
-// values…). The result must not overlap a or b; it may lie exactly where an extra lies.
+// A kernel K has: m, n, k; MathA, MathB, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>;
+// body(sum, values…). The result must not overlap a or b; it may lie exactly where an extra lies.
 //
-// f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of the depth
-// (tiling.h's block_k, nearly equal slices), then slice by slice. So an element depends on its row and column alone, to the last bit.
+// f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of
+// the depth (tiling.h's block_k, nearly equal slices), then slice by slice. So an element depends on its row and column
+// alone, to the last bit.
 #pragma once
 
 #include "compiler/codegen/device/few_rows.h"
@@ -116,7 +117,8 @@ LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i
   }
 }
 
-// Rows [row, row + rows) and columns [column, column + columns) of the result from their sums. Operand `first` is the first extra.
+// Rows [row, row + rows) and columns [column, column + columns) of the result from their sums. Operand `first` is the
+// first extra.
 template <typename Kernel, int first, typename... Extras, int... index>
 LOW_NOINLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns,
                            const typename Kernel::Accumulate* sums, i64 sums_stride, List<Extras...>,
@@ -148,7 +150,8 @@ LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column
                           MakeIndices<Kernel::Extras::size>{});
 }
 
-// Whether b is read where it lies: rows of b that are contiguous and hold at least a vector, also those of the last block.
+// Whether b is read where it lies: rows of b that are contiguous and hold at least a vector, also those of the last
+// block.
 template <typename Kernel>
 constexpr bool has_few_rows() {
   if (Kernel::m < 1 || Kernel::m > few_rows || Kernel::k < 1 || Kernel::B::axes[1] != Access::unit) return false;

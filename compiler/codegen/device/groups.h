@@ -6,7 +6,8 @@
 
 namespace low::device {
 
-// Goes through some axes of the iteration space in row-major order; offsets[i] is how far operand i is from its origin, in elements.
+// Goes through some axes of the iteration space in row-major order; offsets[i] is how far operand i is from its origin,
+// in elements.
 template <int capacity, int operands>
 struct Walker {
   int rank = 0;
@@ -81,7 +82,8 @@ LOW_INLINE T combine(T a, T b) {
   }
 }
 
-// Sixteen partial results. Blocks of 64 elements each are combined first, so that rounding errors of long sums stay small.
+// Sixteen partial results. Blocks of 64 elements each are combined first, so that rounding errors of long sums stay
+// small.
 template <Combine kind, typename T>
 struct Partials {
   T values[row_partials];

@@ -1,9 +1,11 @@
-// How kernels over (outer axes, inner axes) go through their groups: for them, and for the compiler when it states how much scratch they
-// need. A group is what differs in inner axes only.
+// How kernels over (outer axes, inner axes) go through their groups: for them, and for the compiler when it states how
+// much scratch they need. A group is what differs in inner axes only.
 //
-//   rows: one group after the other, along the last inner axis; elements go through a buffer, and are combined in sixteen partial
+//   rows: one group after the other, along the last inner axis; elements go through a buffer, and are combined in
+//   sixteen partial
 //     results (element i of the buffer in partial i mod 16, in blocks) that are combined in a fixed tree.
-//   columns: groups that are neighbours along an outer axis at once, where x is contiguous there but not along the last inner axis.
+//   columns: groups that are neighbours along an outer axis at once, where x is contiguous there but not along the last
+//   inner axis.
 //
 // Neither depends on a target's vectors, so that all targets give the same bits.
 #pragma once
@@ -15,8 +17,8 @@ struct RowPlan {
   int axis = 0;         // the outer axis along which results are written in blocks
   long long width = 1;  // groups of a block
   long long count = 1;  // elements of a group
-  // rowwise: elements kept in scratch at once (rows: of a group; columns: of all groups of a block), or less than a group has
-  // where that is too much.
+  // rowwise: elements kept in scratch at once (rows: of a group; columns: of all groups of a block), or less than a
+  // group has where that is too much.
   long long kept = 1;
 };
 

@@ -1,8 +1,8 @@
 // rowwise: result[o…, i…] = body(x[o…, i…] normalized over i…, extras[o…, i…]…).
 //
-// A kernel K has: rank, inner, extents[rank]; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras = List<OperandOf<…>…> over all
-// axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds row_plan's elements. The result may lie exactly where an
-// operand lies.
+// A kernel K has: rank, inner, extents[rank]; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras =
+// List<OperandOf<…>…> over all axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds row_plan's
+// elements. The result may lie exactly where an operand lies.
 #pragma once
 
 #include "compiler/codegen/device/groups.h"
@@ -13,8 +13,8 @@ enum class Normalize { softmax, log_softmax, layer_norm, rms_norm, masked_softma
 template <typename Kernel>
 inline constexpr bool is_softmax = Kernel::kind == Normalize::softmax || Kernel::kind == Normalize::masked_softmax;
 
-// What turns an element into a normalized one, for one group: (x - shift) * factor, or a form of exp. Softmax keeps exp(x - shift)
-// where the whole group is kept: then only the factor is left to do.
+// What turns an element into a normalized one, for one group: (x - shift) * factor, or a form of exp. Softmax keeps
+// exp(x - shift) where the whole group is kept: then only the factor is left to do.
 template <typename F>
 struct Scaling {
   F shift, factor;

@@ -1,4 +1,5 @@
-// Block sizes of the f32 matrix kernel: for the kernels, and for the compiler when it states how much scratch they need.
+// Block sizes of the f32 matrix kernel: for the kernels, and for the compiler when it states how much scratch they
+// need.
 //
 // One kernel run computes result[m, n] block by block:
 //   for each block of block_m rows and block_n columns, for each slice of block_k of the depth:
@@ -65,7 +66,8 @@ struct AttentionBlocks {
 
 // At most; the same on all targets, for it is what results depend on.
 inline constexpr long long attention_keys = 96;
-// Rows of q whose panels share the decoding of k and v, at most, and elements of q and o in scratch if that is more than one panel.
+// Rows of q whose panels share the decoding of k and v, at most, and elements of q and o in scratch if that is more
+// than one panel.
 inline constexpr long long attention_rows = 512;
 inline constexpr long long attention_elements = 1 << 18;
 

@@ -1,17 +1,13 @@
 // What the files of fuse_attention share.
 #pragma once
 
-#include <vector>
-
 #include "compiler/graph/graph.h"
 
 namespace low {
 
-// Before: attention over tensors [batch * heads, rows, d] that are transposes of [batch, rows, heads, d], the result likewise
-// transposed back. After: attention over the packed heads [batch, rows, heads * d], and views. Precondition: canonical.
+// Before: attention over tensors [batch * heads, rows, d] that are transposes of [batch, rows, heads, d], the result
+// likewise transposed back. After: attention over the packed heads [batch, rows, heads * d], and views. Precondition:
+// canonical.
 Result<Graph> pack_heads(const Graph& graph);
-
-// Appends an operation of `graph` to `builder`; `map` has the new value of each old one.
-void copy_op(const Graph& graph, const Op& op, Attributes attributes, GraphBuilder& builder, std::vector<ValueId>& map);
 
 }  // namespace low

@@ -2,6 +2,7 @@
 
 #include "compiler/base/hash.h"
 #include "compiler/graph/fold.h"
+#include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/passes/rewriter.h"
 
@@ -11,8 +12,8 @@ namespace {
 constexpr int64_t fold_limit_bytes = int64_t{64} << 20;
 // A folded result may be larger than its operands up to this size.
 constexpr int64_t growth_limit_bytes = 4096;
-// The least that all folded results may have together, and the steps that they may take: a second. A few bytes that name constants of megabytes
-// would ask for any number of each.
+// The least that all folded results may have together, and the steps that they may take: a second. A few bytes that
+// name constants of megabytes would ask for any number of each.
 constexpr int64_t least_max_bytes = int64_t{64} << 20;
 constexpr double least_max_steps = double{1 << 26};
 // Each round finishes what the one before made possible; real models need fewer than ten.
@@ -20,19 +21,15 @@ constexpr int max_rounds = 200;
 
 // Equal operations have equal hashes. Never ordered by, nor printed.
 uint64_t hash_of(const Attributes& attributes, std::span<const ValueId> operands, std::span<const Type> types) {
-  uint64_t hash = attributes.index();
-  for (const ValueId operand : operands) hash = mix(hash, operand.index);
-  for (const Type& type : types) {
-    hash = mix(hash, static_cast<uint64_t>(type.dtype));
-    for (const int64_t extent : type.shape) hash = mix(hash, static_cast<uint64_t>(extent));
-  }
+  WordHash hash;
+  hash.add(attributes.index());
+  for (const ValueId operand : operands) hash.add(operand.index);
+  for (const Type& type : types) hash.add(type.dtype).add_list(type.shape);
   if (const auto* constant = std::get_if<Constant>(&attributes)) {
     const std::span<const std::byte> bytes = constant->tensor->bytes();
-    for (const std::byte byte : bytes.first(std::min<size_t>(bytes.size(), 64))) {
-      hash = mix(hash, static_cast<uint64_t>(byte));
-    }
+    hash.add_list(bytes.first(std::min<size_t>(bytes.size(), 64)));
   }
-  return hash;
+  return hash.result();
 }
 
 int64_t bytes_of(const Type& type) { return type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)); }
@@ -97,13 +94,10 @@ Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options, FoldB
       continue;
     }
     std::vector<bool> used;
-    std::vector<Type> types;
-    for (uint32_t i = 0; i < op.results.count; ++i) {
-      used.push_back(needed[graph.result(op, i).index]);
-      types.push_back(graph.type(graph.result(op, i)));
-    }
+    for (uint32_t i = 0; i < op.results.count; ++i) used.push_back(needed[graph.result(op, i).index]);
     if (std::ranges::find(used, true) == used.end()) continue;
     read();
+    const std::vector<Type> types = result_types(graph, op);
     if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
       LOW_TRY(const std::vector<ValueId> results,
               rewrite_repeat(rewriter, *repeat, operands, types, used, op.name, options));
@@ -150,7 +144,7 @@ ValueId Rewriter::append(Attributes attributes, std::span<const ValueId> operand
 }
 
 ValueId Rewriter::emit(Attributes attributes, std::span<const ValueId> operands, const Type& type, std::string name) {
-  if (const std::optional<ValueId> simpler = simplify(*this, attributes, operands, type, name)) return *simpler;
+  if (const std::optional<ValueId> simpler = simplify_op(*this, attributes, operands, type, name)) return *simpler;
   if (const std::optional<ValueId> folded = fold_constant(attributes, operands, type, name)) return *folded;
   return append(std::move(attributes), operands, {&type, 1}, std::move(name));
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/passes.h"
 
 namespace low {
@@ -24,28 +25,14 @@ class Folder {
       const auto* matmul = std::get_if<Matmul>(&op.attributes);
       if (matmul != nullptr && fold(op, *matmul)) continue;
       Attributes attributes = op.attributes;
-      if (auto* repeat = std::get_if<Repeat>(&attributes)) {
-        LOW_TRY(Graph body, fold_dequantize(*repeat->body));
-        repeat->body = std::make_shared<const Graph>(std::move(body));
-      }
-      copy(op, std::move(attributes));
+      LOW_TRY_VOID(rewrite_body(attributes, fold_dequantize));
+      copy_op(graph_, op, std::move(attributes), builder_, map_);
     }
     return std::move(builder_).finish();
   }
 
  private:
   const Op& producer(ValueId value) const { return graph_.op(graph_.value(value).producer); }
-
-  void copy(const Op& op, Attributes attributes) {
-    std::vector<ValueId> operands;
-    for (const ValueId operand : graph_.operands(op)) operands.push_back(map_[operand.index]);
-    std::vector<Type> types;
-    for (uint32_t i = 0; i < op.results.count; ++i) types.push_back(graph_.type(graph_.result(op, i)));
-    const Op& added = builder_.peek().op(builder_.add(std::move(attributes), operands, types, op.name));
-    for (uint32_t i = 0; i < op.results.count; ++i) {
-      map_[graph_.result(op, i).index] = builder_.peek().result(added, i);
-    }
-  }
 
   // The axis after one movement, or nothing when the scale does not run along one axis there.
   static std::optional<int> moved_axis(const Attributes& move, int axis, const Shape& from, const Shape& to) {

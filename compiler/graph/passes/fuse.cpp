@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/passes/rewriter.h"
 #include "compiler/graph/quantize_expr.h"
@@ -22,8 +23,7 @@ class Lowering {
   Result<Graph> run() {
     for (const Op& op : graph_.ops()) {
       Attributes attributes = op.attributes;
-      std::vector<ValueId> operands;
-      for (const ValueId operand : graph_.operands(op)) operands.push_back(map_[operand.index]);
+      std::vector<ValueId> operands = mapped_operands(graph_, op, map_);
       const auto dtype = [&](size_t i) { return builder_.type(operands[i]).dtype; };
       const DType result = op.results.count > 0 ? graph_.type(graph_.result(op)).dtype : DType::f32;
       if (const auto* quantize = std::get_if<Quantize>(&op.attributes)) {
@@ -38,16 +38,9 @@ class Lowering {
         attributes = Pointwise{std::move(builder).finish(node)};
       } else if (auto* pointwise = std::get_if<Pointwise>(&attributes)) {
         pointwise->expr = with_literals(pointwise->expr, operands);
-      } else if (auto* repeat = std::get_if<Repeat>(&attributes)) {
-        LOW_TRY(Graph body, fuse(*repeat->body));
-        repeat->body = std::make_shared<const Graph>(std::move(body));
       }
-      std::vector<Type> types;
-      for (uint32_t i = 0; i < op.results.count; ++i) types.push_back(graph_.type(graph_.result(op, i)));
-      const Op& added = builder_.peek().op(builder_.add(std::move(attributes), operands, types, op.name));
-      for (uint32_t i = 0; i < op.results.count; ++i) {
-        map_[graph_.result(op, i).index] = builder_.peek().result(added, i);
-      }
+      LOW_TRY_VOID(rewrite_body(attributes, fuse));
+      copy_op(graph_, op, std::move(attributes), operands, op.name, builder_, map_);
     }
     return std::move(builder_).finish();
   }
@@ -337,10 +330,7 @@ class Fusion {
       const Op& op = graph_.op(OpId(i));
       std::vector<ValueId> operands;
       for (const ValueId operand : node.operands) operands.push_back(map[operand.index]);
-      std::vector<Type> types;
-      for (uint32_t j = 0; j < op.results.count; ++j) types.push_back(graph_.type(graph_.result(op, j)));
-      const Op& added = builder.peek().op(builder.add(node.attributes, operands, types, node.name));
-      for (uint32_t j = 0; j < op.results.count; ++j) map[graph_.result(op, j).index] = builder.peek().result(added, j);
+      copy_op(graph_, op, node.attributes, operands, node.name, builder, map);
     }
     return std::move(builder).finish();
   }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "compiler/graph/passes/attention_parts.h"
+#include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/shapes.h"
 
@@ -66,10 +67,7 @@ class Finder {
         continue;
       }
       Attributes attributes = op.attributes;
-      if (auto* repeat = std::get_if<Repeat>(&attributes)) {
-        LOW_TRY(Graph body, Finder(*repeat->body).run());
-        repeat->body = std::make_shared<const Graph>(std::move(body));
-      }
+      LOW_TRY_VOID(rewrite_body(attributes, [](const Graph& body) { return Finder(body).run(); }));
       copy_op(graph_, op, std::move(attributes), builder_, map_);
     }
     return std::move(builder_).finish();
@@ -80,7 +78,8 @@ class Finder {
   const Shape& shape(ValueId value) const { return graph_.type(value).shape; }
   ValueId operand(const Op& op, size_t i = 0) const { return graph_.operands(op)[i]; }
 
-  // Types of scores and weights. Narrow ones are rounded in the model and not in an Attention, which is only more precise.
+  // Types of scores and weights. Narrow ones are rounded in the model and not in an Attention, which is only more
+  // precise.
   bool is_score(DType type) const {
     return wide_ ? type == DType::f64 : type == DType::f32 || type == DType::f16 || type == DType::bf16;
   }
@@ -94,7 +93,8 @@ class Finder {
     return constant->tensor->value(0);
   }
 
-  // --- The chain -------------------------------------------------------------------------------------------------------------
+  // --- The chain
+  // -------------------------------------------------------------------------------------------------------------
 
   // What a value that is read once is made of.
   std::optional<Scores> trace(ValueId value, int depth) const {
@@ -218,8 +218,8 @@ class Finder {
     }
   }
 
-  // Masks go through the conversion with the scores: what took a score's place is rounded, perhaps to -infinity. What was added would
-  // be, too, but is known to the run only.
+  // Masks go through the conversion with the scores: what took a score's place is rounded, perhaps to -infinity. What
+  // was added would be, too, but is known to the run only.
   static bool convert(Scores& scores, DType from, DType to) {
     const bool narrower = byte_size(to) < byte_size(from);
     for (MaskTerm& mask : scores.masks) {
@@ -243,7 +243,8 @@ class Finder {
     return std::isfinite(scores.scale);
   }
 
-  // --- The replacement -------------------------------------------------------------------------------------------------------
+  // --- The replacement
+  // -------------------------------------------------------------------------------------------------------
 
   // Views in front of an operand, innermost first, and what they view.
   struct Viewed {
@@ -302,7 +303,8 @@ class Finder {
     return builder_.transpose(value, permutation);
   }
 
-  // How many first axes of `batch` an operand with these leading axes has; it has 1 along the others. Nothing if it is none of these.
+  // How many first axes of `batch` an operand with these leading axes has; it has 1 along the others. Nothing if it is
+  // none of these.
   static std::optional<int64_t> shared_batch(std::span<const int64_t> own, std::span<const int64_t> batch) {
     if (own.size() > batch.size()) return std::nullopt;
     const size_t missing = batch.size() - own.size();
@@ -400,7 +402,8 @@ class Finder {
     map_[graph_.result(op).index] = builder_.attention(std::move(attention), operands, type.dtype, op.name);
   }
 
-  // --- Masks -----------------------------------------------------------------------------------------------------------------
+  // --- Masks
+  // -----------------------------------------------------------------------------------------------------------------
 
   // The mask as [mb, mh, rows, keys] for scores of these leading axes; `heads`: what mh stands for.
   std::optional<ValueId> four_axes(const MaskTerm& term, int64_t& heads) {
@@ -458,8 +461,9 @@ class Finder {
     return builder_.pointwise(std::move(expr).finish(result), operands);
   }
 
-  // All terms as one mask, and in `attention` what it means. Conditions alone, with one number in place of scores, are a mask of bool.
-  // Otherwise the numbers are added to the scores, as all else is: right if scores vanish beside them. Nothing if they may not.
+  // All terms as one mask, and in `attention` what it means. Conditions alone, with one number in place of scores, are
+  // a mask of bool. Otherwise the numbers are added to the scores, as all else is: right if scores vanish beside them.
+  // Nothing if they may not.
   std::optional<ValueId> combine(const std::vector<MaskTerm>& terms, Attention& attention) {
     const bool as_bool = std::ranges::all_of(terms, [&](const MaskTerm& term) {
       return term.kind != MaskTerm::Kind::add && term.fill == terms.front().fill;

@@ -154,7 +154,8 @@ TEST(FuseAttention, MasksThatChoose) {
   const Graph drop = written_out({.scores = chosen(type, -infinity, false)});
   EXPECT_EQ(kinds(passed(drop)), "input input input input pointwise attention output");
   expect_judged(drop, passed(drop));
-  // Whatever number takes the place of a score, it is the operation's: a row of it alone averages all keys, and is not NaN.
+  // Whatever number takes the place of a score, it is the operation's: a row of it alone averages all keys, and is not
+  // NaN.
   for (const double other : {-1e9, -100.0, 3.0}) {
     for (const bool kept : {true, false}) {
       const Graph finite = written_out({.scores = chosen(type, other, kept)});
@@ -172,7 +173,8 @@ TEST(FuseAttention, MasksThatChoose) {
     EXPECT_EQ(kinds(passed(written_out({.scores = chosen(type, other, true)}))).find("attention"), std::string::npos);
 }
 
-// Conditions and added masks one after the other. Inputs "c…" are conditions that cover all of row 2 together, "m" is added.
+// Conditions and added masks one after the other. Inputs "c…" are conditions that cover all of row 2 together, "m" is
+// added.
 struct MaskStep {
   bool add = false;
   double number = 0;  // in place of a score, or the lowest element of the added mask
@@ -205,7 +207,8 @@ void expect_steps(const MaskSteps& test) {
     Tensor& mask = inputs[3 + i];
     for (int64_t e = 0; e < mask.elements(); ++e) {
       const int64_t row = e / n % m, key = e % n;
-      // Row 2 is left to none: each step takes away every second or third key, and the last one the rest. Row 3 has all its keys.
+      // Row 2 is left to none: each step takes away every second or third key, and the last one the rest. Row 3 has all
+      // its keys.
       const auto period = static_cast<int64_t>(i + 2);
       const bool last = i + 1 == test.steps.size();
       const bool masked = row != 3 && (row == 2 && last ? key % 2 == 1 : (key + row) % period == 0);

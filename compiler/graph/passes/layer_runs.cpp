@@ -20,15 +20,6 @@ bool is(const Op& op) {
   return std::holds_alternative<Kind>(op.attributes);
 }
 
-using low::mix;  // beside the overload for types
-
-uint64_t mix(uint64_t hash, const Type& type) {
-  hash = mix(hash, static_cast<uint64_t>(type.dtype));
-  hash = mix(hash, static_cast<uint64_t>(type.shape.rank()));
-  for (const int64_t extent : type.shape) hash = mix(hash, static_cast<uint64_t>(extent));
-  return hash;
-}
-
 // Number of readers of each operation's results, and one of them.
 struct Readers {
   std::vector<size_t> count;
@@ -85,20 +76,20 @@ class RunFinder {
   const Op& op(size_t i) const { return graph_.op(sequence_.ops[i]); }
 
   uint64_t hash_of(const Op& op) const {
-    uint64_t hash = op.attributes.index();
-    for (const ValueId operand : graph_.operands(op)) hash = mix(hash, graph_.type(operand));
-    for (uint32_t i = 0; i < op.results.count; ++i) hash = mix(hash, graph_.type(graph_.result(op, i)));
+    WordHash hash;
+    hash.add(op.attributes.index());
+    const auto add = [&](const Type& type) { hash.add(type.dtype).add_list(type.shape); };
+    for (const ValueId operand : graph_.operands(op)) add(graph_.type(operand));
+    for (uint32_t i = 0; i < op.results.count; ++i) add(graph_.type(graph_.result(op, i)));
     const Expr* expr = nullptr;
     if (const auto* pointwise = std::get_if<Pointwise>(&op.attributes)) expr = &pointwise->expr;
     if (const auto* matmul = std::get_if<Matmul>(&op.attributes); matmul != nullptr && matmul->epilogue) {
       expr = &*matmul->epilogue;
     }
     if (expr != nullptr) {
-      for (const ExprNode& node : expr->nodes) {
-        hash = mix(mix(mix(hash, static_cast<uint64_t>(node.op)), node.argument), node.literal);
-      }
+      for (const ExprNode& node : expr->nodes) hash.add(node.op).add(node.argument).add(node.literal);
     }
-    return hash;
+    return hash.result();
   }
 
   bool same_kind(const Op& a, const Op& b) const {
@@ -112,7 +103,8 @@ class RunFinder {
     return a.attributes == b.attributes;
   }
 
-  // Distances between operations of one kind, the most frequent first. A layer may hold several of a kind, hence the lags.
+  // Distances between operations of one kind, the most frequent first. A layer may hold several of a kind, hence the
+  // lags.
   std::vector<size_t> periods() const {
     std::map<size_t, size_t> votes;
     for (const std::vector<size_t>& places : places_) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "compiler/graph/passes/attention_parts.h"
+#include "compiler/graph/passes/copy_op.h"
 
 namespace low {
 namespace {
@@ -18,10 +19,7 @@ class Packer {
       if (attention != nullptr && pack(op, *attention)) continue;
       for (const ValueId operand : graph_.operands(op)) read(operand);
       Attributes attributes = op.attributes;
-      if (auto* repeat = std::get_if<Repeat>(&attributes)) {
-        LOW_TRY(Graph body, Packer(*repeat->body).run());
-        repeat->body = std::make_shared<const Graph>(std::move(body));
-      }
+      LOW_TRY_VOID(rewrite_body(attributes, pack_heads));
       copy_op(graph_, op, std::move(attributes), builder_, map_);
     }
     return std::move(builder_).finish();
@@ -129,17 +127,5 @@ class Packer {
 }  // namespace
 
 Result<Graph> pack_heads(const Graph& graph) { return Packer(graph).run(); }
-
-void copy_op(const Graph& graph, const Op& op, Attributes attributes, GraphBuilder& builder,
-             std::vector<ValueId>& map) {
-  std::vector<ValueId> operands;
-  for (const ValueId operand : graph.operands(op)) operands.push_back(map[operand.index]);
-  std::vector<Type> types;
-  for (uint32_t i = 0; i < op.results.count; ++i) types.push_back(graph.type(graph.result(op, i)));
-  const Op& added = builder.peek().op(builder.add(std::move(attributes), operands, types, op.name));
-  for (uint32_t i = 0; i < op.results.count; ++i) {
-    map[graph.result(op, i).index] = builder.peek().result(added, i);
-  }
-}
 
 }  // namespace low

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/rewriter.h"
 
 namespace low {
@@ -189,20 +190,10 @@ class RepeatRewriter {
       }
     }
     for (const Op& op : body_.ops()) {
-      std::vector<ValueId> operands;
-      for (const ValueId operand : body_.operands(op)) operands.push_back(map[operand.index]);
       if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Output>(op.attributes)) continue;
       bool needed = false;
-      std::vector<Type> types;
-      for (uint32_t i = 0; i < op.results.count; ++i) {
-        needed = needed || needed_[body_.result(op, i).index];
-        types.push_back(body_.type(body_.result(op, i)));
-      }
-      if (!needed) continue;
-      const Op& added = builder.peek().op(builder.add(op.attributes, operands, types, op.name));
-      for (uint32_t i = 0; i < op.results.count; ++i) {
-        map[body_.result(op, i).index] = builder.peek().result(added, i);
-      }
+      for (uint32_t i = 0; i < op.results.count; ++i) needed = needed || needed_[body_.result(op, i).index];
+      if (needed) copy_op(body_, op, op.attributes, builder, map);
     }
     for (const size_t i : live_outputs()) {
       builder.output(body_.op(body_.outputs()[i]).name, map[body_output(i).index]);

@@ -13,8 +13,8 @@
 
 namespace low {
 
-// What folding constants may still make and take, in all rounds and all passes together: a few operations ask for products of any size, and each may want
-// constants as large as those that it reads.
+// What folding constants may still make and take, in all rounds and all passes together: a few operations ask for
+// products of any size, and each may want constants as large as those that it reads.
 struct FoldBudget {
   int64_t bytes = 0;
   double steps = 0;  // element operations
@@ -69,8 +69,8 @@ class Rewriter {
 };
 
 // One step of simplification of an operation of one result: a value that is the same (simplify*.cpp).
-std::optional<ValueId> simplify(Rewriter& rewriter, const Attributes& attributes, std::span<const ValueId> operands,
-                                const Type& type, const std::string& name);
+std::optional<ValueId> simplify_op(Rewriter& rewriter, const Attributes& attributes, std::span<const ValueId> operands,
+                                   const Type& type, const std::string& name);
 std::optional<ValueId> simplify_pointwise(Rewriter& rewriter, const Pointwise& pointwise,
                                           std::span<const ValueId> operands, const Type& type, const std::string& name);
 std::optional<ValueId> simplify_reduce(Rewriter& rewriter, const Reduce& reduce, std::span<const ValueId> operands,
@@ -85,8 +85,8 @@ std::optional<ValueId> simplify_gather(Rewriter& rewriter, const Gather& gather,
                                        const Type& type, const std::string& name);
 std::optional<ValueId> simplify_matmul(Rewriter& rewriter, const Matmul& matmul, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name);
-// The epilogue without what it does not need; its extras are appended to `operands`. A plain conversion of the accumulator is
-// what happens without an epilogue: nothing.
+// The epilogue without what it does not need; its extras are appended to `operands`. A plain conversion of the
+// accumulator is what happens without an epilogue: nothing.
 std::optional<Expr> compact_epilogue(const Rewriter& rewriter, const Expr& expr, std::span<const ValueId> extras,
                                      DType accumulator, const Type& type, std::vector<ValueId>& operands);
 // Of an operation that works element by element (the others broadcast): moves a reshape of an operand behind it when
@@ -101,8 +101,9 @@ std::optional<SunkReshape> sink_reshape(Rewriter& rewriter, std::span<const Valu
 FoldBudget fold_budget(const Graph& graph, int64_t times);
 Result<Graph> canonicalize(const Graph& graph, const PassOptions& options, FoldBudget& budget);
 
-// One round over the graph and the bodies in it; canonicalize repeats it until nothing changes. A body's rounds are those of the
-// graph around it: a fixed point of its own in each of them would cost exponentially in the depth of the nest.
+// One round over the graph and the bodies in it; canonicalize repeats it until nothing changes. A body's rounds are
+// those of the graph around it: a fixed point of its own in each of them would cost exponentially in the depth of the
+// nest.
 Result<Graph> rewrite_once(const Graph& graph, const PassOptions& options, FoldBudget& budget);
 
 // Appends a simplified repeat; one value for each old result, none for results that nothing uses.

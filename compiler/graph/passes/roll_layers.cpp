@@ -2,6 +2,7 @@
 #include <map>
 #include <tuple>
 
+#include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/layer_runs.h"
 #include "compiler/graph/passes/passes.h"
 
@@ -171,8 +172,9 @@ class Roller {
     return heavy || computing >= min_operations;
   }
 
-  // Whether something goes from layer to layer: a carried value that depends on a carried one. Otherwise the run is one of equal operations
-  // side by side (the projections of an attention), each beginning with what the one before only happens to make, such as its weights.
+  // Whether something goes from layer to layer: a carried value that depends on a carried one. Otherwise the run is one
+  // of equal operations side by side (the projections of an attention), each beginning with what the one before only
+  // happens to make, such as its weights.
   bool is_chain() const {
     std::vector<bool> depends;
     for (const std::vector<Slot>& slots : slots_) {
@@ -335,11 +337,7 @@ class Roller {
   void copy(const Op& old) {
     std::vector<ValueId> operands;
     for (const ValueId operand : graph_.operands(old)) operands.push_back(mapped(operand));
-    std::vector<Type> types;
-    for (uint32_t i = 0; i < old.results.count; ++i) types.push_back(graph_.type(graph_.result(old, i)));
-    const Op& added = builder_.peek().op(builder_.add(old.attributes, operands, types, old.name));
-    for (uint32_t i = 0; i < old.results.count; ++i)
-      map_[graph_.result(old, i).index] = builder_.peek().result(added, i);
+    copy_op(graph_, old, old.attributes, operands, old.name, builder_, map_);
   }
 
   const Graph& graph_;
@@ -384,13 +382,8 @@ Result<Graph> roll_bodies(const Graph& graph, int depth) {
   GraphBuilder builder;
   for (const Op& op : graph.ops()) {
     Attributes attributes = op.attributes;
-    if (auto* repeat = std::get_if<Repeat>(&attributes)) {
-      LOW_TRY(Graph body, roll_region(*repeat->body, depth + 1));
-      repeat->body = std::make_shared<const Graph>(std::move(body));
-    }
-    std::vector<Type> types;
-    for (uint32_t i = 0; i < op.results.count; ++i) types.push_back(graph.type(graph.result(op, i)));
-    builder.add(std::move(attributes), graph.operands(op), types, op.name);
+    LOW_TRY_VOID(rewrite_body(attributes, [&](const Graph& body) { return roll_region(body, depth + 1); }));
+    builder.add(std::move(attributes), graph.operands(op), result_types(graph, op), op.name);
   }
   return std::move(builder).finish();
 }

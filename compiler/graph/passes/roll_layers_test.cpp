@@ -189,8 +189,8 @@ TEST(RollLayers, WhatIsNotALayerStays) {
   }
 }
 
-// Layers beside each other, as an attention's projections: the weight of the second is made between the first and it, but nothing goes from
-// one to the next.
+// Layers beside each other, as an attention's projections: the weight of the second is made between the first and it,
+// but nothing goes from one to the next.
 TEST(RollLayers, ParallelLayersStay) {
   Maker m;
   const ValueId x = m.input("x", {f32, {4, 5}});

@@ -11,7 +11,8 @@ namespace {
 // In a row that has keys, something as low as this weighs nothing.
 constexpr double most_negative_mask = -1e4;
 
-// The d for which a mask lets row i have keys 0 … i + d and nothing else; nothing if it is another mask. `masked_score`: of a mask of bool.
+// The d for which a mask lets row i have keys 0 … i + d and nothing else; nothing if it is another mask.
+// `masked_score`: of a mask of bool.
 std::optional<int64_t> diagonal_of(const Tensor& mask, double masked_score) {
   if (mask.shape()[0] != 1 || mask.shape()[1] != 1) return std::nullopt;
   const int64_t rows = mask.shape()[2];

@@ -140,7 +140,8 @@ std::optional<ValueId> simplify_pointwise(Rewriter& r, const Pointwise& pointwis
   return r.emit(Pointwise{simple.expr}, simple.operands, type, name);
 }
 
-// Axes of one element are not reduced, map and epilogue lose what they do not need; without axes, a reduction is pointwise.
+// Axes of one element are not reduced, map and epilogue lose what they do not need; without axes, a reduction is
+// pointwise.
 std::optional<ValueId> simplify_reduce(Rewriter& r, const Reduce& reduce, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name) {
   const Type from = r.type(operands[0]);

@@ -33,7 +33,8 @@ std::optional<Progression> progression(const Tensor& indices, int64_t extent) {
 // Nested ones along one axis become one; operands without elements along the axis are dropped.
 std::optional<ValueId> simplify_concat(Rewriter& r, const Concat& concat, std::span<const ValueId> operands,
                                        const Type& type, const std::string& name) {
-  // A dozen concats that each read the one before twice would have thousands, in each of them; later stages look at all of them.
+  // A dozen concats that each read the one before twice would have thousands, in each of them; later stages look at all
+  // of them.
   constexpr size_t most_operands = 512;
   std::vector<ValueId> values;
   for (const ValueId operand : operands) {

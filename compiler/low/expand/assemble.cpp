@@ -6,8 +6,8 @@
 #include "compiler/low/expand/pad_segments.h"
 
 namespace low {
-// A box of the result, of which part `part` owns what lies in its range of the split axis, is copied from `from`; segments say where
-// each axis comes from.
+// A box of the result, of which part `part` owns what lies in its range of the split axis, is copied from `from`;
+// segments say where each axis comes from.
 void Expander::copy_box(const Placed& from, const Placed& to, std::span<const AxisPiece> box, const PartOf& part) {
   Shape extents;
   Strides source, destination;

@@ -6,7 +6,8 @@
 namespace low {
 namespace {
 
-// Rows and columns of one batch of a value [batch, rows, columns]: the layout of a matrix whose element (0, 0) is (batch, row, column).
+// Rows and columns of one batch of a value [batch, rows, columns]: the layout of a matrix whose element (0, 0) is
+// (batch, row, column).
 Placed matrix_of(const Placed& value, int64_t batch, int64_t row, int64_t column) {
   Placed matrix = value;
   const Strides& strides = value.layout.strides;
@@ -17,114 +18,154 @@ Placed matrix_of(const Placed& value, int64_t batch, int64_t row, int64_t column
 
 }  // namespace
 
-Result<void> Expander::expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan) {
-  const Graph& graph = region.graph;
-  const std::span<const ValueId> operands = graph.operands(op);
-  const ValueId value = graph.result(op);
-  const Shape& shape = graph.type(value).shape;
-  const AttentionRuns runs(graph, op, machine_);
-  const AttentionExtents& extents = runs.extents();
-  const bool causal = extents.causal, flash = plan.algorithm == AttentionAlgorithm::flash;
-  LOW_TRY_VOID(runs.check_size());
+// The expansion of one attention.
+class Expander::AttentionExpansion {
+ public:
+  AttentionExpansion(Expander& expander, RegionState& region, const Op& op, const AttentionPlan& plan,
+                     const AttentionRuns& runs, Placed result)
+      : e_(expander),
+        region_(region),
+        op_(op),
+        plan_(plan),
+        operands_(region.graph.operands(op)),
+        runs_(runs),
+        extents_(runs.extents()),
+        flash_(plan.algorithm == AttentionAlgorithm::flash),
+        result_(std::move(result)),
+        scores_(expander.machine_.tiles) {}
 
-  const Placed result = result_place(region, value);
-  region.places[value] = result;
-  if (shape.elements() == 0) return {};  // however many batches of nothing
-  std::vector<Placed> extras;
-  for (const ValueId extra : runs.extras()) {
-    extras.push_back(region.places[extra]);
-    extras.back().layout = expanded(extras.back().layout, graph.type(extra).shape, shape);
-  }
-  // Where a row's diagonal stands: flash reads a number for each block, materialized scores a mask.
-  std::optional<Placed> diagonals, causal_mask;
-  if (causal && flash) {
-    Tensor numbers(DType::i32, {extents.m});
-    for (int64_t row = 0; row < extents.m; ++row) numbers.data<int32_t>()[row] = runs.diagonal(row, 0);
-    diagonals = constant_place({std::make_shared<const Tensor>(std::move(numbers))});
-  } else if (causal) {
-    causal_mask = constant_place({std::make_shared<const Tensor>(runs.causal_mask())});
-  }
-  std::vector<std::optional<Placed>> scores(machine_.tiles);
-
-  std::vector<Placed> places;
-  std::vector<Strides> strides;
-  const auto run = [&](const AttentionStage& stage, int64_t rows, TileId tile) {
-    strides.clear();
-    for (const Placed& place : places) strides.push_back(place.layout.strides);
-    const AttentionRuns::Form form = runs.form(stage, rows, extents.n, strides);
-    std::vector<View> views;
-    views.reserve(places.size());
-    for (size_t i = 0; i < places.size(); ++i)
-      views.push_back(view(places[i], places[i].layout.offset, form.extents[i], form.strides[i]));
-    builder_.run(builder_.contract(form.contract), tile, views);
-  };
-  const auto mask_of = [&](int64_t batch, int64_t head, int64_t row) {
-    // The mask is row-major or broadcast along any axis: its strides say where a row of a head begins.
-    const Placed& mask = region.places[operands[3]];
-    const Shape& mask_shape = graph.type(operands[3]).shape;
-    const int64_t index = batch * extents.q_heads + head, heads = runs.attributes().mask_heads;
-    const Strides& s = mask.layout.strides;
-    Placed matrix = mask;
-    matrix.layout.offset += (mask_shape[0] == 1 ? 0 : index / heads * s[0]) +
-                            (mask_shape[1] == 1 ? 0 : index % heads * s[1]) + (mask_shape[2] == 1 ? 0 : row * s[2]);
-    matrix.layout.strides = {mask_shape[2] == 1 ? 0 : s[2], mask_shape[3] == 1 ? 0 : s[3]};
-    return matrix;
-  };
-  const auto block = [&](int64_t batch, int64_t head, Range rows, TileId tile) {
-    const int64_t kv_batch = extents.kv_batch_of(batch), kv_head = extents.kv_head_of(head);
-    const Placed q = matrix_of(region.places[operands[0]], batch, rows.begin, head * extents.d);
-    const Placed k = matrix_of(region.places[operands[1]], kv_batch, 0, kv_head * extents.d);
-    const Placed v = matrix_of(region.places[operands[2]], kv_batch, 0, kv_head * extents.dv);
-    const Placed out = matrix_of(result, batch, rows.begin, head * extents.dv);
-    const auto add_extras = [&] {
-      for (const Placed& extra : extras) places.push_back(matrix_of(extra, batch, rows.begin, head * extents.dv));
-      places.push_back(out);
-    };
-    if (flash) {
-      places = {q, k, v};
-      if (runs.masked()) places.push_back(mask_of(batch, head, rows.begin));
-      if (causal) {
-        places.push_back(*diagonals);
-        places.back().layout.offset += rows.begin;
+  void run() {
+    const Shape& shape = region_.graph.type(region_.graph.result(op_)).shape;
+    for (const ValueId extra : runs_.extras()) {
+      extras_.push_back(region_.places[extra]);
+      extras_.back().layout = expanded(extras_.back().layout, region_.graph.type(extra).shape, shape);
+    }
+    if (extents_.causal) place_causal_table();
+    e_.builder_.begin_superstep();
+    for (uint32_t gb = 0; gb < plan_.grid_batch; ++gb) {
+      const Range batches = part_range(extents_.batch, plan_.grid_batch, gb);
+      for (uint32_t gm = 0; gm < plan_.grid_m; ++gm) {
+        const Range rows = part_range(extents_.m, plan_.grid_m, gm);
+        for (uint32_t gh = 0; gh < plan_.grid_heads; ++gh) {
+          const Range heads = part_range(extents_.q_heads, plan_.grid_heads, gh);
+          const TileId tile(((gb * plan_.grid_m + gm) * plan_.grid_heads + gh) % e_.machine_.tiles);
+          for (int64_t batch = batches.begin; batch < batches.end; ++batch)
+            for (int64_t head = heads.begin; head < heads.end; ++head)
+              for (int64_t row = rows.begin; row < rows.end; row += plan_.block_m)
+                attend({batch, head, {row, std::min(row + plan_.block_m, rows.end)}, tile});
+        }
       }
-      add_extras();
-      run({.kind = AttentionStage::Kind::flash}, rows.size(), tile);
-      return;
+    }
+    e_.builder_.end_superstep();
+  }
+
+ private:
+  // Rows of one head.
+  struct Block {
+    int64_t batch, head;
+    Range rows;
+    TileId tile;
+  };
+
+  // Where a row's diagonal stands: flash reads a number for each block, materialized scores a mask.
+  void place_causal_table() {
+    if (flash_) {
+      Tensor numbers(DType::i32, {extents_.m});
+      for (int64_t row = 0; row < extents_.m; ++row) numbers.data<int32_t>()[row] = runs_.diagonal(row, 0);
+      causal_table_ = e_.constant_place({std::make_shared<const Tensor>(std::move(numbers))});
+    } else {
+      causal_table_ = e_.constant_place({std::make_shared<const Tensor>(runs_.causal_mask())});
+    }
+  }
+
+  void attend(const Block& block) {
+    const int64_t kv_batch = extents_.kv_batch_of(block.batch), kv_head = extents_.kv_head_of(block.head);
+    const Placed q = matrix_of(region_.places[operands_[0]], block.batch, block.rows.begin, block.head * extents_.d);
+    const Placed k = matrix_of(region_.places[operands_[1]], kv_batch, 0, kv_head * extents_.d);
+    const Placed v = matrix_of(region_.places[operands_[2]], kv_batch, 0, kv_head * extents_.dv);
+    if (flash_) {
+      places_ = {q, k, v};
+      add_mask(block);
+      add_extras_and_result(block);
+      return add_run(AttentionStage::Kind::flash, block);
     }
     // One block of scores for each tile, used by its runs one after the other.
-    std::optional<Placed>& kept = scores[tile.index];
-    if (!kept) kept = new_place({runs.sum_type(), {plan.block_m, extents.n}});
-    places = {q, k};
-    if (runs.masked()) places.push_back(mask_of(batch, head, rows.begin));
-    if (causal) {
-      places.push_back(*causal_mask);
-      places.back().layout.offset += rows.begin * extents.n;
-    }
-    places.push_back(*kept);
-    run({.kind = AttentionStage::Kind::scores}, rows.size(), tile);
-    places = {*kept, *kept};
-    run({.kind = AttentionStage::Kind::softmax}, rows.size(), tile);
-    places = {*kept, v};
-    add_extras();
-    run({.kind = AttentionStage::Kind::sums}, rows.size(), tile);
-  };
+    std::optional<Placed>& scores = scores_[block.tile.index];
+    if (!scores) scores = e_.new_place({runs_.sum_type(), {plan_.block_m, extents_.n}});
+    places_ = {q, k};
+    add_mask(block);
+    places_.push_back(*scores);
+    add_run(AttentionStage::Kind::scores, block);
+    places_ = {*scores, *scores};
+    add_run(AttentionStage::Kind::softmax, block);
+    places_ = {*scores, v};
+    add_extras_and_result(block);
+    add_run(AttentionStage::Kind::sums, block);
+  }
 
-  builder_.begin_superstep();
-  for (uint32_t gb = 0; gb < plan.grid_batch; ++gb) {
-    const Range batches = part_range(extents.batch, plan.grid_batch, gb);
-    for (uint32_t gm = 0; gm < plan.grid_m; ++gm) {
-      const Range rows = part_range(extents.m, plan.grid_m, gm);
-      for (uint32_t gh = 0; gh < plan.grid_heads; ++gh) {
-        const Range heads = part_range(extents.q_heads, plan.grid_heads, gh);
-        const TileId tile(((gb * plan.grid_m + gm) * plan.grid_heads + gh) % machine_.tiles);
-        for (int64_t batch = batches.begin; batch < batches.end; ++batch)
-          for (int64_t head = heads.begin; head < heads.end; ++head)
-            for (int64_t row = rows.begin; row < rows.end; row += plan.block_m)
-              block(batch, head, {row, std::min(row + plan.block_m, rows.end)}, tile);
-      }
+  // The block's part of the mask and of the causal table, if there are any.
+  void add_mask(const Block& block) {
+    if (runs_.masked()) {
+      // The mask is row-major or broadcast along any axis: its strides say where a row of a head begins.
+      const Shape& shape = region_.graph.type(operands_[3]).shape;
+      const int64_t index = block.batch * extents_.q_heads + block.head, heads = runs_.attributes().mask_heads;
+      Placed matrix = region_.places[operands_[3]];
+      const Strides s = matrix.layout.strides;
+      matrix.layout.offset += (shape[0] == 1 ? 0 : index / heads * s[0]) + (shape[1] == 1 ? 0 : index % heads * s[1]) +
+                              (shape[2] == 1 ? 0 : block.rows.begin * s[2]);
+      matrix.layout.strides = {shape[2] == 1 ? 0 : s[2], shape[3] == 1 ? 0 : s[3]};
+      places_.push_back(std::move(matrix));
+    }
+    if (causal_table_) {
+      places_.push_back(*causal_table_);
+      places_.back().layout.offset += block.rows.begin * (flash_ ? 1 : extents_.n);
     }
   }
-  builder_.end_superstep();
+
+  void add_extras_and_result(const Block& block) {
+    const auto add = [&](const Placed& value) {
+      places_.push_back(matrix_of(value, block.batch, block.rows.begin, block.head * extents_.dv));
+    };
+    for (const Placed& extra : extras_) add(extra);
+    add(result_);
+  }
+
+  // A run over places_.
+  void add_run(AttentionStage::Kind kind, const Block& block) {
+    std::vector<Strides> strides;
+    strides.reserve(places_.size());
+    for (const Placed& place : places_) strides.push_back(place.layout.strides);
+    const AttentionRuns::Form form = runs_.form({.kind = kind}, block.rows.size(), extents_.n, strides);
+    std::vector<View> views;
+    views.reserve(places_.size());
+    for (size_t i = 0; i < places_.size(); ++i)
+      views.push_back(e_.view(places_[i], places_[i].layout.offset, form.extents[i], form.strides[i]));
+    e_.builder_.run(e_.builder_.contract(form.contract), block.tile, views);
+  }
+
+  Expander& e_;
+  RegionState& region_;
+  const Op& op_;
+  const AttentionPlan& plan_;
+  std::span<const ValueId> operands_;
+  const AttentionRuns& runs_;
+  const AttentionExtents& extents_;
+  bool flash_;
+  Placed result_;
+  std::vector<Placed> extras_;
+  std::optional<Placed> causal_table_;
+  std::vector<std::optional<Placed>> scores_;  // materialized: by tile
+  std::vector<Placed> places_;                 // of the operands of the next run
+};
+
+Result<void> Expander::expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan) {
+  const AttentionRuns runs(region.graph, op, machine_);
+  LOW_TRY_VOID(runs.check_size());
+  const ValueId value = region.graph.result(op);
+  const Placed result = result_place(region, value);
+  region.places[value] = result;
+  if (region.graph.type(value).shape.elements() == 0) return {};  // however many batches of nothing
+  AttentionExpansion(*this, region, op, plan, runs, result).run();
   return {};
 }
 

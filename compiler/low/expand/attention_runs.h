@@ -11,7 +11,8 @@
 namespace low {
 
 // What one kernel of attention reads and writes, as matrices; in this order:
-//   flash    q [rows, d], k [keys, d], v [keys, dv], mask [rows, keys]?, diagonal [1]?, state [rows, dv + 2]?, extras [rows, dv]… if it is the
+//   flash    q [rows, d], k [keys, d], v [keys, dv], mask [rows, keys]?, diagonal [1]?, state [rows, dv + 2]?, extras
+//   [rows, dv]… if it is the
 //            last panel, and the result [rows, dv] or the state
 //   scores   q, k, mask?, causal mask [rows, keys] (bool)?, scores [rows, keys]
 //   softmax  scores, scores
@@ -29,7 +30,8 @@ class AttentionRuns {
   const Attention& attributes() const { return attributes_; }
   DType sum_type() const { return sum_; }  // of scores and states
   std::span<const ValueId> extras() const { return extras_; }
-  // First row of the mask's matrix (its rows counted over its first three axes) for a row of this head; its rows and columns may broadcast.
+  // First row of the mask's matrix (its rows counted over its first three axes) for a row of this head; its rows and
+  // columns may broadcast.
   bool masked() const { return attributes_.masked; }
   int64_t mask_row(int64_t batch, int64_t head, int64_t row) const;
   bool mask_by_row() const { return masked() && mask_[2] != 1; }
@@ -43,7 +45,8 @@ class AttentionRuns {
   // `strides` are those of the matrices; a product's b is turned to lie as its kernel reads it.
   Form form(const AttentionStage& stage, int64_t rows, int64_t keys, std::span<const Strides> strides) const;
 
-  // ErrorKind::unsupported where the constants that say where the diagonal stands, a number for each row and key, would be too large.
+  // ErrorKind::unsupported where the constants that say where the diagonal stands, a number for each row and key, would
+  // be too large.
   Result<void> check_size() const;
   // The value of the operand `diagonal` for a block that begins at this row and key.
   int32_t diagonal(int64_t row, int64_t key) const;

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
+#include "compiler/low/expand/distributed_expander.h"
 #include "compiler/low/expand/expander.h"
-#include "compiler/low/expand/tile_expander.h"
 #include "compiler/search/attention.h"
 #include "compiler/search/space.h"
 
@@ -20,7 +20,7 @@ bool writes_result(const Op& op, const OpPlan& plan) {
 
 Result<TileGraph> expand(const Graph& graph, const Plan& plan, const Machine& machine, ExpansionCaches& caches,
                          const ExpansionLimits& limits) {
-  if (!machine.global_memory) return TileExpander(graph, plan, machine, caches, limits).run();
+  if (!machine.global_memory) return DistributedExpander(graph, plan, machine, caches, limits).run();
   return Expander(graph, plan, machine, caches, limits).run();
 }
 
@@ -88,8 +88,8 @@ View Expander::view(const Placed& place, int64_t offset, const Shape& extents, c
           .terms = builder_.terms(place.terms)};
 }
 
-// A value's producer can write only one place: the first output wins; a carried initial value comes next, if nothing else reads it
-// (later iterations overwrite the half that it lies in).
+// A value's producer can write only one place: the first output wins; a carried initial value comes next, if nothing
+// else reads it (later iterations overwrite the half that it lies in).
 void Expander::choose_destinations(RegionState& region) {
   const Graph& graph = region.graph;
   std::vector<uint32_t> uses(graph.value_count(), 0);
@@ -139,8 +139,8 @@ void Expander::choose_destinations(RegionState& region) {
       region.carried[OpId(i)].push_back(std::move(half));
     }
   }
-  // From the last concat to the first: one that is an operand of another has its place by then. An operand that something else reads
-  // stays row-major, as readers expect.
+  // From the last concat to the first: one that is an operand of another has its place by then. An operand that
+  // something else reads stays row-major, as readers expect.
   for (size_t i = graph.op_count(); i-- > 0;) {
     const Op& op = graph.op(OpId(i));
     const auto* concat = std::get_if<Concat>(&op.attributes);

@@ -1,12 +1,13 @@
 // The state of one expansion. Internal to expand/.
 //
-// Every value of a region gets a place (Placed). An operation that computes writes its result where it is wanted: into the place of a
-// region's output, into the first half of a Repeat's carried allocation, into its part of the concat that alone reads it, or into an
-// allocation of its own. Movements that the plan
+// Every value of a region gets a place (Placed). An operation that computes writes its result where it is wanted: into
+// the place of a region's output, into the first half of a Repeat's carried allocation, into its part of the concat
+// that alone reads it, or into an allocation of its own. Movements that the plan
 // leaves as views only derive a new Placed.
 //
-// A carried value of a Repeat has an allocation of two halves: iteration i reads half i mod 2 and writes the other, which two terms of
-// period 2 express; the final value lies in half count mod 2. Iterated and collected values step through axis 0 of their allocation.
+// A carried value of a Repeat has an allocation of two halves: iteration i reads half i mod 2 and writes the other,
+// which two terms of period 2 express; the final value lies in half count mod 2. Iterated and collected values step
+// through axis 0 of their allocation.
 #pragma once
 
 #include <optional>
@@ -45,11 +46,13 @@ class Expander {
   Result<void> expand_op(RegionState& region, OpId id);
   // Takes what the operation will make from the budget, but for a repeat, whose parts count for themselves.
   Result<void> count(const RegionState& region, const Op& op, const OpPlan& plan);
+  class MatmulExpansion;
   void expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op, const SplitPlan& plan);
   // reduce, rowwise, cumulative.
   Result<void> expand_group(RegionState& region, const Op& op, const SplitPlan& plan);
   Result<void> expand_gather(RegionState& region, const Op& op, const SplitPlan& plan);
+  class AttentionExpansion;
   Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
   Result<void> expand_concat(RegionState& region, const Op& op, const SplitPlan& split);
   Result<void> expand_pad(RegionState& region, const Op& op, const SplitPlan& split);
@@ -61,7 +64,8 @@ class Expander {
   // Calls function(part) for each part of a result, all in one superstep, until one fails.
   template <typename Function>
   Result<void> for_each_part(const Shape& shape, const SplitPlan& split, Function&& function);
-  // What `part` owns of a box: copied from `from`, whose elements the pieces name; or filled with a scalar (nothing: zeros).
+  // What `part` owns of a box: copied from `from`, whose elements the pieces name; or filled with a scalar (nothing:
+  // zeros).
   void copy_box(const Placed& from, const Placed& to, std::span<const AxisPiece> box, const PartOf& part);
   void fill_box(const std::optional<Placed>& scalar, const Placed& to, DType dtype, std::span<const Range> box,
                 const PartOf& part);

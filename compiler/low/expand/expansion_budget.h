@@ -16,8 +16,8 @@ class ExpansionBudget {
 
   // What is counted from here on is this operation's.
   void begin(const Op& op) { op_ = &op; }
-  // Counts what is about to be made. ErrorKind::unsupported, naming the operation, when that is too much. A double, since the numbers of a model
-  // or of a plan file multiply to any size.
+  // Counts what is about to be made. ErrorKind::unsupported, naming the operation, when that is too much. A double,
+  // since the numbers of a model or of a plan file multiply to any size.
   Result<void> take(double pieces) {
     pieces_ += pieces;
     if (pieces_ <= limit_) [[likely]]

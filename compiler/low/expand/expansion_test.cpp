@@ -1,5 +1,5 @@
-// The caches change no TileGraph: random graphs and workloads with them off, cold, warm, full, with equal hashes, and with finalists that are
-// expanded at the same time.
+// The caches change no TileGraph: random graphs and workloads with them off, cold, warm, full, with equal hashes, and
+// with finalists that are expanded at the same time.
 #include <gtest/gtest.h>
 
 #include "compiler/frontend/frontend.h"
@@ -21,7 +21,7 @@ Machine machine_named(std::string_view name, uint32_t tiles = 0) {
 
 Graph graph_of(const Machine& machine, const Graph& passed) {
   if (machine.global_memory) return passed;
-  auto graph = legalize_for_tiles(passed, {});
+  auto graph = legalize_for_distributed_memory(passed, {});
   LOW_CHECK(graph.has_value());
   return std::move(*graph);
 }
@@ -130,8 +130,8 @@ TEST(Expansion, OfWorkloadsIsTheSameWithAnyCaches) {
 
 // A copy that differs from another one only in which allocations it connects, and where in them, is prepared once.
 TEST(Expansion, PreparesTranslatedCopiesOnce) {
-  // x [48, 8] -> two rows a tile -> a product that wants 8 rows of it, 6 parts of 4 shards each: one plan for all, but that what lies on
-  // the tile itself differs.
+  // x [48, 8] -> two rows a tile -> a product that wants 8 rows of it, 6 parts of 4 shards each: one plan for all, but
+  // that what lies on the tile itself differs.
   GraphBuilder builder;
   const ValueId x = builder.input("x", {DType::f32, {48, 8}});
   ExprBuilder expr(1);
@@ -145,8 +145,7 @@ TEST(Expansion, PreparesTranslatedCopiesOnce) {
   Plan plan{.machine = machine.name, .tiles = machine.tiles, .graph_digest = digest(*graph), .region = {}};
   plan.region.ops.resize(graph->op_count());
   plan.region.ops[1] = SplitPlan{.axis = 0, .parts = 24};
-  plan.region.ops[2] = MatmulPlan{
-      .grid_m = 6, .grid_n = 6, .block_m = 8, .block_n = 8, .block_k = 8, .a = Delivery::gather, .b = Delivery::gather};
+  plan.region.ops[2] = MatmulPlan{.grid_m = 6, .grid_n = 6, .block_m = 8, .block_n = 8, .block_k = 8};
   plan.region.outputs.resize(1);
   const auto valid = verify(plan, *graph, machine);
   ASSERT_TRUE(valid.has_value()) << valid.error().message;
@@ -154,8 +153,8 @@ TEST(Expansion, PreparesTranslatedCopiesOnce) {
   const auto expanded = expand(*graph, plan, machine, caches);
   ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
   const CacheStatistics statistics = caches.copy_plans.statistics();
-  // Lookups: 36 of a, 36 of b (where a part wants the same rows twice, on the diagonal, it is one), the output's; the rectangles of x
-  // come from one place each.
+  // Lookups: 36 of a, 36 of b (where a part wants the same rows twice, on the diagonal, it is one), the output's; the
+  // rectangles of x come from one place each.
   EXPECT_EQ(statistics.lookups(), 36U + 36 - 6 + 1);
   // Entries: 4 remote shards, or one of the 4 on the tile (the first to the last); the output's 36 shards.
   EXPECT_EQ(statistics.entries, (1U + 4) + 1);

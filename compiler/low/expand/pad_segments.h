@@ -8,7 +8,8 @@
 
 namespace low {
 
-// The operand's element for the result's, `position` counted from the operand's first element; `extent` is at least 1. Not for constants.
+// The operand's element for the result's, `position` counted from the operand's first element; `extent` is at least 1.
+// Not for constants.
 int64_t pad_source(Pad::Mode mode, int64_t position, int64_t extent);
 
 // The pieces from left to right that [0, result) consists of, each as long as its elements are 0, 1 or -1 apart.

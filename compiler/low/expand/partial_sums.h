@@ -9,7 +9,8 @@ namespace low {
 Expr epilogue_of(const Matmul& matmul, DType result);
 // The accumulator itself.
 Expr plain_sum(DType accumulate);
-// epilogue(input 0 + the last `partials` inputs, extras…): inputs are the accumulator, the epilogue's extras, then the other sums.
+// epilogue(input 0 + the last `partials` inputs, extras…): inputs are the accumulator, the epilogue's extras, then the
+// other sums.
 Expr with_partials(const Expr& epilogue, DType accumulate, int extras, int partials);
 
 }  // namespace low

@@ -28,12 +28,6 @@ CollapsedBox collapse(const Shape& extents, std::span<const Strides> strides) {
   return box;
 }
 
-Range part_range(int64_t extent, uint32_t parts, uint32_t part) {
-  const int64_t size = (extent + parts - 1) / parts;
-  const int64_t begin = std::min(extent, size * part);
-  return {begin, std::min(extent, begin + size)};
-}
-
 MathRate product_math(const Machine& machine, DType sum, DType a, DType b) {
   return sum == DType::f32 ? matmul_rate(machine, a, b) : MathRate{sum, sum};
 }

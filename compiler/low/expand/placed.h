@@ -3,6 +3,7 @@
 
 #include <boost/container/small_vector.hpp>
 
+#include "compiler/base/range.h"
 #include "compiler/low/builder.h"
 #include "compiler/machine/machine.h"
 #include "compiler/search/layout.h"
@@ -15,23 +16,16 @@ struct Placed {
   boost::container::small_vector<Term, 2> terms;
 };
 
-// Drops axes of extent 1 and joins neighbouring axes that every operand walks as one. The result has rank at least 1; strides of
-// axes of extent 1 become 0.
+// Drops axes of extent 1 and joins neighbouring axes that every operand walks as one. The result has rank at least 1;
+// strides of axes of extent 1 become 0.
 struct CollapsedBox {
   Shape extents;
   std::vector<Strides> strides;
 };
 CollapsedBox collapse(const Shape& extents, std::span<const Strides> strides);
 
-// The part of [0, extent) that part `part` of `parts` owns: ceil(extent / parts) each, the last ones fewer or none.
-struct Range {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return end - begin; }
-};
-Range part_range(int64_t extent, uint32_t parts, uint32_t part);
-
-// What a and b are converted to before they are multiplied: products that are summed in f64 or integers are computed in that, those
-// summed in f32 in what the machine multiplies.
+// What a and b are converted to before they are multiplied: products that are summed in f64 or integers are computed in
+// that, those summed in f32 in what the machine multiplies.
 MathRate product_math(const Machine& machine, DType sum, DType a, DType b);
 
 // The expression that converts its input.
@@ -55,7 +49,8 @@ struct PartOf {
   TileId tile;
 };
 
-// Moves a box of `extents` elements from one place to another. The loops are collapsed; the innermost contiguous run is the chunk.
+// Moves a box of `extents` elements from one place to another. The loops are collapsed; the innermost contiguous run is
+// the chunk.
 struct CopyLoops {
   CopyDescriptor descriptor;
   CollapsedBox box;  // operand 0 is the source, 1 the destination

@@ -14,7 +14,8 @@ int32_t* address(const Launch& launch, const Operand& operand) {
   return reinterpret_cast<int32_t*>(launch.memories[operand.memory] + operand.offset + offset);
 }
 
-// numbers[data] elements. Kernel 0: out = a + factor * b. Kernel 1: out = in, by way of the scratch; 99 if that is not aligned.
+// numbers[data] elements. Kernel 0: out = a + factor * b. Kernel 1: out = in, by way of the scratch; 99 if that is not
+// aligned.
 void run_command(const Launch& launch, const Command& command, unsigned char* scratch) {
   const Operand* operands = launch.operands + command.operand_begin;
   const int64_t count = launch.numbers[command.data];
@@ -33,7 +34,8 @@ void run_command(const Launch& launch, const Command& command, unsigned char* sc
   }
 }
 
-// Between fences, since the processor may otherwise read the counter before it has done what comes first in the program.
+// Between fences, since the processor may otherwise read the counter before it has done what comes first in the
+// program.
 uint64_t ticks() {
   __builtin_ia32_mfence();
   __builtin_ia32_lfence();

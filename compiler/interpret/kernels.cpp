@@ -1,0 +1,133 @@
+#include "compiler/interpret/kernels.h"
+
+#include <algorithm>
+
+#include "compiler/interpret/attention.h"
+#include "compiler/interpret/groups.h"
+
+namespace low {
+namespace {
+
+uint64_t sign_extended(DType dtype, uint64_t bits) {
+  if (!is_signed_integer(dtype)) return bits;
+  const int shift = 64 - 8 * static_cast<int>(byte_size(dtype));
+  return static_cast<uint64_t>(static_cast<int64_t>(bits << shift) >> shift);
+}
+
+uint64_t truncated(DType dtype, uint64_t bits) {
+  const size_t bytes = byte_size(dtype);
+  return bytes == 8 ? bits : bits & ((uint64_t{1} << (8 * bytes)) - 1);
+}
+
+// Sums over k of a[m, k] * b[k, n], in order of k. T is double, or uint64_t, whose arithmetic wraps.
+template <typename T>
+std::vector<T> products(const Shape& extents, std::span<const T> a, std::span<const T> b) {
+  const auto m = static_cast<size_t>(extents[0]), n = static_cast<size_t>(extents[1]),
+             k = static_cast<size_t>(extents[2]);
+  std::vector<T> sums(m * n);
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t p = 0; p < k; ++p) {
+      for (size_t j = 0; j < n; ++j) sums[i * n + j] += a[i * k + p] * b[p * n + j];
+    }
+  }
+  return sums;
+}
+
+std::vector<uint64_t> accumulators(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
+  const Converter convert_a(contract.operands[0].dtype, contract.math, Overflow::propagate);
+  const Converter convert_b(contract.operands[1].dtype, contract.math_b, Overflow::propagate);
+  std::vector<uint64_t> result;
+  if (is_float(contract.math)) {
+    std::vector<double> a, b;
+    for (const uint64_t bits : operands[0]) a.push_back(decode(contract.math, convert_a(bits)));
+    for (const uint64_t bits : operands[1]) b.push_back(decode(contract.math_b, convert_b(bits)));
+    for (const double sum : products<double>(contract.extents, a, b)) {
+      result.push_back(encode(contract.accumulate, sum, Overflow::propagate));
+    }
+    return result;
+  }
+  std::vector<uint64_t> a, b;
+  for (const uint64_t bits : operands[0]) a.push_back(sign_extended(contract.math, convert_a(bits)));
+  for (const uint64_t bits : operands[1]) b.push_back(sign_extended(contract.math_b, convert_b(bits)));
+  for (const uint64_t sum : products<uint64_t>(contract.extents, a, b))
+    result.push_back(truncated(contract.accumulate, sum));
+  return result;
+}
+
+}  // namespace
+
+Converter::Converter(DType from, DType to, Overflow overflow) : identity_(from == to) {
+  if (identity_) return;
+  expr_.inputs = 1;
+  expr_.nodes.resize(2);
+  expr_.nodes[0].dtype = from;
+  expr_.nodes[1].op = ExprOp::convert;
+  expr_.nodes[1].dtype = to;
+  expr_.nodes[1].overflow = overflow;
+  if (byte_size(from) != 1) return;
+  for (uint64_t bits = 0; bits < 256; ++bits) table_.push_back(evaluate(expr_, std::span(&bits, 1)));
+}
+
+uint64_t Converter::operator()(uint64_t bits) const {
+  if (identity_) return bits;
+  return table_.empty() ? evaluate(expr_, std::span(&bits, 1)) : table_[bits];
+}
+
+std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
+  // The accumulators or normalized elements, then the operands that the expression reads.
+  std::vector<uint64_t> leading;
+  std::vector<const std::vector<uint64_t>*> inputs;
+  switch (contract.family) {
+    case Family::gemm:
+      leading = accumulators(contract, operands);
+      break;
+    case Family::reduce:
+      leading = reduced(contract, operands[0]);
+      break;
+    case Family::rowwise:
+      leading = normalized(contract, operands[0]);
+      break;
+    case Family::cumulative:
+      return running_sums(contract, operands[0]);
+    case Family::attention:
+      leading = attended(contract, operands);
+      if (contract.attention.partial) return leading;
+      break;
+    case Family::pointwise:
+    case Family::gather:
+      break;
+  }
+  const ExprOperands expr = expr_operands(contract);
+  if (expr.leading > 0) inputs.push_back(&leading);
+  for (size_t i = expr.first; i < operands.size(); ++i) inputs.push_back(&operands[i]);
+  const int64_t count = operand_extents(contract, contract.operands.size() - 1).elements();
+  std::vector<uint64_t> result(static_cast<size_t>(count)), element(inputs.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    for (size_t j = 0; j < inputs.size(); ++j) element[j] = (*inputs[j])[i];
+    result[i] = evaluate(contract.expr, element);
+  }
+  return result;
+}
+
+int64_t gathered_element(const KernelContract& contract, const Geometry& data, int64_t result_element,
+                         std::span<const uint64_t> indices) {
+  const Shape outer = outer_extents(contract);
+  const DType dtype = contract.operands[1].dtype;
+  int64_t element = 0, rest = result_element;
+  for (int axis = outer.rank() - 1; axis >= 0; --axis) {
+    if (contract.operands[0].access[static_cast<size_t>(axis)] != Access::broadcast)
+      element += rest % outer[axis] * data.strides[axis];
+    rest /= outer[axis];
+  }
+  for (int i = 0; i < contract.inner; ++i) {
+    const int axis = outer.rank() + i;
+    const int64_t extent = contract.extents[axis];
+    const uint64_t bits = indices[static_cast<size_t>(result_element * contract.inner + i)];
+    auto index = static_cast<int64_t>(sign_extended(dtype, bits));
+    if (index < 0) index += extent;
+    element += std::clamp<int64_t>(index, 0, extent - 1) * data.strides[axis];
+  }
+  return element;
+}
+
+}  // namespace low

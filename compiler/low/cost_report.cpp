@@ -1,0 +1,323 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <compare>
+
+#include "compiler/low/low.h"
+
+namespace low {
+namespace {
+
+// Elements that a view reads or writes, each once.
+int64_t distinct_elements(const Geometry& geometry) {
+  int64_t count = 1;
+  for (int axis = 0; axis < geometry.extents.rank(); ++axis)
+    if (geometry.strides[axis] != 0 || geometry.extents[axis] == 0) count *= geometry.extents[axis];
+  return count;
+}
+
+int64_t distinct_bytes(const TileGraph& graph, const View& view) {
+  return distinct_elements(graph.geometry(view)) * static_cast<int64_t>(byte_size(graph.type(view.allocation).dtype));
+}
+
+bool strided_both_ways(const OperandContract& operand) {
+  return operand.access[0] == Access::strided && operand.access[1] == Access::strided;
+}
+
+// No axis of x is contiguous.
+bool strided_every_way(const OperandContract& operand) {
+  return std::ranges::find(operand.access, Access::unit) == operand.access.end() &&
+         std::ranges::find(operand.access, Access::strided) != operand.access.end();
+}
+
+// What one element of the iteration space costs.
+int64_t element_work(const KernelContract& contract) {
+  switch (contract.family) {
+    case Family::gemm:
+    case Family::pointwise:
+    case Family::attention:
+      break;
+    case Family::reduce:
+      return reduce_work(static_cast<Reduce::Kind>(contract.kind), contract.map);
+    case Family::rowwise:
+      return rowwise_work(static_cast<Rowwise::Kind>(contract.kind)) + expression_work(contract.expr);
+    case Family::cumulative:
+      return 2;
+    case Family::gather:
+      return 1;
+  }
+  return expression_work(contract.expr);
+}
+
+KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelRun& run) {
+  const KernelContract& contract = graph.contract(run);
+  const std::span<const View> operands = graph.operands(run);
+  KernelWork work;
+  for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
+  work.written_bytes = distinct_bytes(graph, operands.back());
+  work.expression_nodes = element_work(contract);
+  if (contract.family == Family::gemm) {
+    work.kind = KernelWork::Kind::gemm;
+    work.m = contract.extents[0];
+    work.n = contract.extents[1];
+    work.k = contract.extents[2];
+    work.block_m = machine.block_m_step;
+    work.block_n = machine.block_n_step;
+    work.a = contract.operands[0].dtype;
+    work.b = contract.operands[1].dtype;
+    work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
+    return work;
+  }
+  if (contract.family == Family::attention) {
+    const KernelContract::AttentionKind& kind = contract.attention;
+    work.kind = KernelWork::Kind::attention;
+    work.m = contract.extents[0];
+    work.n = contract.extents[1];
+    work.k = contract.extents[2];
+    work.v = contract.extents[3];
+    work.block_m = machine.packed_gemm ? machine.vector_lanes : machine.block_m_step;
+    work.block_n = machine.packed_gemm ? 1 : machine.block_n_step;
+    work.a = work.b = contract.math;
+    work.score_nodes = score_work(kind.masked, kind.causal, kind.softcap > 0);
+    for (size_t i = 0; i < 3; ++i) work.strided = work.strided || strided_both_ways(contract.operands[i]);
+    return work;
+  }
+  work.kind = KernelWork::Kind::pointwise;
+  work.block_n = machine.vector_lanes;
+  if (contract.family == Family::gather) {
+    const Shape outer = outer_extents(contract);
+    work.n = outer[outer.rank() - 1];
+    work.m = outer.elements() / std::max<int64_t>(work.n, 1);
+    work.read_bytes = std::min(work.read_bytes, work.written_bytes + distinct_bytes(graph, operands[1]));
+    work.strided = contract.operands[0].access[static_cast<size_t>(outer.rank() - 1)] != Access::unit && work.n > 1;
+    return work;
+  }
+  if (contract.family != Family::pointwise) {
+    work.m = outer_extents(contract).elements();
+    work.n = inner_extents(contract).elements();
+    work.strided = strided_every_way(contract.operands[0]);
+    return work;
+  }
+  const int last = contract.extents.rank() - 1;
+  work.n = contract.extents[last];
+  for (int axis = 0; axis < last; ++axis) work.m *= contract.extents[axis];
+  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
+    work.strided = work.strided || contract.operands[i].access[static_cast<size_t>(last)] == Access::strided;
+  return work;
+}
+
+KernelWork work_of(const TileGraph& graph, const LocalCopy& copy) {
+  const CopyDescriptor& descriptor = graph.descriptor(copy);
+  KernelWork work;
+  work.kind = KernelWork::Kind::copy;
+  work.n = descriptor.chunk;
+  work.m = descriptor.counts.elements();
+  work.read_bytes = distinct_bytes(graph, copy.source);
+  work.written_bytes = distinct_bytes(graph, copy.destination);
+  work.strided = descriptor.chunk == 1 && work.m > 1;
+  return work;
+}
+
+// Bytes of different addresses that a superstep touches: a view counts once however many runs use it, and an allocation
+// for no more than it holds. Views that overlap without being equal count twice below that.
+class DistinctBytes {
+ public:
+  explicit DistinctBytes(const TileGraph& graph) : graph_(graph) {}
+  void add(const View& view) { touched_.push_back({view.allocation, view.geometry, view.offset}); }
+
+  double total() && {
+    std::ranges::sort(touched_);
+    const auto repeated = std::ranges::unique(touched_);
+    touched_.erase(repeated.begin(), repeated.end());
+    double sum = 0;
+    for (size_t i = 0; i < touched_.size();) {
+      const AllocationId id = touched_[i].allocation;
+      const TensorType& type = graph_.type(id);
+      const auto size = static_cast<double>(byte_size(type.dtype));
+      double elements = 0;
+      for (; i < touched_.size() && touched_[i].allocation == id; ++i)
+        elements += static_cast<double>(distinct_elements(graph_.geometries()[touched_[i].geometry.index]));
+      sum += size * std::min(elements, static_cast<double>(type.extents.elements()));
+    }
+    return sum;
+  }
+
+ private:
+  struct Touched {
+    AllocationId allocation;
+    GeometryId geometry;
+    int64_t offset;
+    auto operator<=>(const Touched&) const = default;
+  };
+  const TileGraph& graph_;
+  std::vector<Touched> touched_;
+};
+
+uint64_t saturating_product(uint64_t a, uint64_t b) {
+  uint64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX : result;
+}
+
+void add_times(uint64_t& sum, uint64_t value, uint64_t times) {
+  if (__builtin_add_overflow(sum, saturating_product(value, times), &sum)) sum = UINT64_MAX;
+}
+
+void add_times(Activity& sum, const Activity& other, uint64_t times) {
+  for (uint64_t Activity::* const field :
+       {&Activity::supersteps, &Activity::runs, &Activity::copies, &Activity::exchanges, &Activity::recipients,
+        &Activity::sent_bytes, &Activity::delivered_bytes, &Activity::copied_bytes}) {
+    add_times(sum.*field, other.*field, times);
+  }
+}
+
+class Accountant {
+ public:
+  Accountant(const TileGraph& graph, const Machine& machine) : graph_(graph), machine_(machine) {
+    report_.supersteps.resize(graph.supersteps().size());
+    report_.executions.resize(graph.supersteps().size());
+  }
+
+  CostReport report() && {
+    add_region(graph_.regions()[graph_.root().index], 1);
+    report_.seconds = report_.total.cycles / machine_.clock_hz;
+    return std::move(report_);
+  }
+
+ private:
+  void add_region(const Region& region, uint64_t executions) {
+    for (const Step& step : graph_.steps(region)) {
+      if (step.kind == Step::Kind::repeat) {
+        const RepeatStep& repeat = graph_.repeats()[step.index];
+        add_region(graph_.regions()[repeat.body.index], saturating_product(executions, repeat.count));
+        continue;
+      }
+      report_.supersteps[step.index] = superstep(graph_.supersteps()[step.index], executions);
+      report_.executions[step.index] = executions;
+      report_.total.add(report_.supersteps[step.index], static_cast<double>(executions));
+      const Activity activity = activity_of(graph_.supersteps()[step.index]);
+      add_times(report_.in_graph, activity, 1);
+      add_times(report_.in_run, activity, executions);
+    }
+  }
+
+  uint64_t view_bytes(const View& view) const {
+    return static_cast<uint64_t>(graph_.geometry(view).extents.elements()) *
+           byte_size(graph_.type(view.allocation).dtype);
+  }
+
+  Activity activity_of(const Superstep& step) const {
+    Activity activity{.supersteps = 1, .exchanges = step.exchanges.count};
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      const uint64_t bytes = view_bytes(exchange.source);  // of a destination, too
+      add_times(activity.sent_bytes, bytes, 1);
+      add_times(activity.delivered_bytes, bytes, exchange.destinations.count);
+      activity.recipients += exchange.destinations.count;
+    }
+    for (const Command& command : graph_.commands(step)) {
+      if (command.kind == Command::Kind::run) {
+        ++activity.runs;
+        continue;
+      }
+      ++activity.copies;
+      add_times(activity.copied_bytes, view_bytes(graph_.copies()[command.index].destination), 1);
+    }
+    return activity;
+  }
+
+  // How long all tiles' exchanges take without global memory: each tile receives its pieces one after the other, and
+  // sends what several tiles want once.
+  double exchange_between_tiles(const Superstep& step) const {
+    std::vector<double> received(graph_.tiles()), sent(graph_.tiles());
+    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      const TileId from = graph_.allocation(exchange.source.allocation).home;
+      const double cycles = static_cast<double>(graph_.geometry(exchange.source).extents.elements()) *
+                            static_cast<double>(byte_size(graph_.type(exchange.source.allocation).dtype)) /
+                            machine_.cluster_bytes_per_cycle;
+      if (from.valid()) sent[from.index] += cycles;
+      for (const View& destination : graph_.destinations(exchange)) {
+        const TileId to = graph_.allocation(destination.allocation).home;
+        if (to.valid()) received[to.index] += cycles + machine_.transfer_cycles;
+        if (!to.valid() && from.valid()) sent[from.index] += machine_.transfer_cycles;
+      }
+    }
+    return std::max(*std::ranges::max_element(received), *std::ranges::max_element(sent));
+  }
+
+  Cost superstep(const Superstep& step, uint64_t executions) {
+    SuperstepWork work;
+    DistinctBytes distinct(graph_);
+    TileId tile;
+    for (uint32_t i = 0; machine_.global_memory && i < step.exchanges.count; ++i) {
+      // A pull: the destination's tile copies. Which tile that is matters little here: they spread evenly.
+      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
+      distinct.add(exchange.source);
+      for (const View& destination : graph_.destinations(exchange)) {
+        distinct.add(destination);
+        KernelWork pull;
+        pull.kind = KernelWork::Kind::copy;
+        pull.read_bytes = pull.written_bytes = distinct_bytes(graph_, destination);
+        work.bytes += 2 * static_cast<double>(pull.read_bytes);
+        work.tiles.push_back(kernel_cost(machine_, pull));
+        work.tiles.back().exchange += machine_.transfer_cycles;
+      }
+    }
+    // Commands are sorted by tile.
+    for (const Command& command : graph_.commands(step)) {
+      if (work.tiles.empty() || graph_.tile(command) != tile) work.tiles.emplace_back();
+      tile = graph_.tile(command);
+      KernelWork kernel;
+      if (command.kind == Command::Kind::run) {
+        const KernelRun& run = graph_.runs()[command.index];
+        kernel = work_of(graph_, machine_, run);
+        if (machine_.global_memory)
+          for (const View& operand : graph_.operands(run)) distinct.add(operand);
+        report_.flop += matrix_flop(graph_.contract(run)) * static_cast<double>(executions);
+      } else {
+        const LocalCopy& copy = graph_.copies()[command.index];
+        kernel = work_of(graph_, copy);
+        if (machine_.global_memory) {
+          distinct.add(copy.source);
+          distinct.add(copy.destination);
+        }
+      }
+      work.tiles.back() += kernel_cost(machine_, kernel);
+      work.bytes += static_cast<double>(kernel.read_bytes) + static_cast<double>(kernel.written_bytes);
+    }
+    // Only a shared cache in front of a global memory tells them from others.
+    if (machine_.global_memory) work.distinct_bytes = std::move(distinct).total();
+    Cost cost = superstep_cost(machine_, work);
+    if (!machine_.global_memory) cost.exchange += exchange_between_tiles(step);
+    return cost;
+  }
+
+  const TileGraph& graph_;
+  const Machine& machine_;
+  CostReport report_;
+};
+
+}  // namespace
+
+CostReport cost_report(const TileGraph& graph, const Machine& machine) { return Accountant(graph, machine).report(); }
+
+std::string to_string(const CostReport& report, const Machine& machine) {
+  const double microseconds = 1e6 / machine.clock_hz;
+  const auto line = [&](const Cost& items, double cycles) {
+    return fmt::format("{:>12.3f} us: compute {:.3f}, memory {:.3f}, exchange {:.3f}, launch {:.3f}; padding {:.3f}\n",
+                       cycles * microseconds, items.compute * microseconds, items.memory * microseconds,
+                       items.exchange * microseconds, items.launch * microseconds, items.padding * microseconds);
+  };
+  std::string text = "expanded" + line(report.total.items, report.total.cycles);
+  for (size_t i = 0; i < report.supersteps.size(); ++i)
+    text +=
+        fmt::format("  s{} x {}", i, report.executions[i]) + line(report.supersteps[i], report.supersteps[i].total());
+  const Activity& activity = report.in_graph;
+  text += fmt::format("  {} kernel runs, {} copies, {} exchanges to {} recipients\n", activity.runs, activity.copies,
+                      activity.exchanges, activity.recipients);
+  return text;
+}
+
+}  // namespace low

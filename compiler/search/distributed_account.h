@@ -1,0 +1,94 @@
+// What the costs of all operations on machines without global memory are made of. Internal to search/.
+#pragma once
+
+#include <algorithm>
+
+#include "compiler/base/range.h"
+#include "compiler/search/distributed_cost.h"
+
+namespace low::distributed_account {
+
+// Parts are much alike: the busiest is sought among a few.
+inline constexpr uint64_t samples = 8;
+template <typename Function>
+void for_each_sample(uint64_t parts, Function&& function) {
+  uint64_t last = UINT64_MAX;
+  for (uint64_t s = 0; s < samples; ++s) {
+    const uint64_t index = parts <= samples ? s : s * (parts - 1) / (samples - 1);
+    if (index >= parts || index == last) continue;
+    last = index;
+    function(index);
+  }
+}
+
+// What an exchange moves to the busiest tile, in bytes.
+struct Traffic {
+  double received = 0, sent = 0, copied = 0, pieces = 0;
+};
+inline Traffic& operator+=(Traffic& a, const Traffic& b) {
+  a.received += b.received;
+  a.sent += b.sent;
+  a.copied += b.copied;
+  a.pieces += b.pieces;
+  return a;
+}
+
+// Of each of `panels` supersteps that share it.
+inline Traffic divided(Traffic traffic, int64_t panels) {
+  const auto count = static_cast<double>(panels);
+  traffic.received /= count;
+  traffic.sent /= count;
+  traffic.copied /= count;
+  if (traffic.pieces > 0) traffic.pieces = std::max(traffic.pieces / count, 1.0);
+  return traffic;
+}
+
+inline double exchange_cycles(const Machine& machine, const Traffic& traffic) {
+  const double rate = machine.cluster_bytes_per_cycle;
+  return std::max(traffic.received / rate + traffic.pieces * machine.transfer_cycles, traffic.sent / rate) +
+         2 * traffic.copied / machine.own_bytes_per_cycle;
+}
+
+class DistributedAccountant {
+ public:
+  explicit DistributedAccountant(const Machine& machine) : machine_(machine) {}
+
+  uint64_t bytes(int64_t elements, int64_t element_bytes) const {
+    const auto size = static_cast<uint64_t>(std::max<int64_t>(elements, 0)) * static_cast<uint64_t>(element_bytes);
+    const uint64_t alignment = std::max<uint32_t>(machine_.alignment_bytes, 1);
+    return (size + alignment - 1) / alignment * alignment;
+  }
+
+  // An operand's way to the tile: how it travels, and adds what it takes of the tile's memory while the superstep runs.
+  Traffic gather(const Arrival& from, const DistributedLayout& layout, int64_t element_bytes,
+                 uint64_t& gathered) const {
+    Traffic traffic;
+    if (from.direct()) return traffic;
+    const auto size = static_cast<double>(element_bytes);
+    traffic.received = static_cast<double>(from.remote) * size;
+    traffic.copied = static_cast<double>(from.local) * size;
+    traffic.pieces = static_cast<double>(from.pieces);
+    if (layout.kind == DistributedLayout::Kind::tiles)
+      traffic.sent = static_cast<double>(layout.shard_elements()) * size;
+    gathered += bytes(from.remote + from.local, element_bytes);
+    return traffic;
+  }
+
+  void superstep(DistributedCost& result, const Traffic& traffic, const Cost& compute, double times = 1) const {
+    SuperstepWork work;
+    work.tiles.push_back(compute);
+    work.tiles.back().exchange += exchange_cycles(machine_, traffic);
+    result.cost.add(superstep_cost(machine_, work), times);
+  }
+
+  const Machine& machine() const { return machine_; }
+
+ private:
+  const Machine& machine_;
+};
+
+inline Traffic busier(const Traffic& a, const Traffic& b, const Machine& machine) {
+  return exchange_cycles(machine, b) > exchange_cycles(machine, a) ? b : a;
+}
+
+}  // namespace low::distributed_account

@@ -1,0 +1,181 @@
+#include <algorithm>
+
+#include "compiler/base/integers.h"
+#include "compiler/search/search.h"
+
+namespace low {
+namespace {
+
+// Useful part of a memory transaction when neighbouring elements are apart; a gemm packs or stages them once per block.
+constexpr double strided_penalty = 4;
+constexpr double strided_gemm_penalty = 2;
+
+double padded_to(int64_t a, int64_t step) { return static_cast<double>(round_up(a, std::max<int64_t>(step, 1))); }
+
+int64_t node_work(const ExprNode& node) {
+  // Small floats compute in f32 and round after every node.
+  const int64_t rounding = is_fp8(node.dtype) ? 6 : node.dtype == DType::f16 || node.dtype == DType::bf16 ? 2 : 0;
+  switch (node.op) {
+    case ExprOp::constant:
+      return 0;
+    case ExprOp::input:
+    case ExprOp::convert:
+      return 1 + rounding;
+    case ExprOp::exp:
+    case ExprOp::log:
+    case ExprOp::sin:
+    case ExprOp::cos:
+    case ExprOp::sigmoid:
+    case ExprOp::tanh:
+      return 12 + rounding;
+    case ExprOp::erf:
+    case ExprOp::pow:
+      return 24 + rounding;
+    case ExprOp::div:
+    case ExprOp::sqrt:
+    case ExprOp::reciprocal:
+    case ExprOp::modulo:
+      return 4 + rounding;
+    default:
+      return 1 + rounding;
+  }
+}
+
+}  // namespace
+
+Cost& Cost::operator+=(const Cost& other) {
+  compute += other.compute;
+  memory += other.memory;
+  exchange += other.exchange;
+  launch += other.launch;
+  padding += other.padding;
+  return *this;
+}
+
+void CostSum::add(const Cost& superstep, double times) { add(CostSum{superstep, superstep.total()}, times); }
+
+void CostSum::add(const CostSum& other, double times) {
+  items.compute += other.items.compute * times;
+  items.memory += other.items.memory * times;
+  items.exchange += other.items.exchange * times;
+  items.launch += other.items.launch * times;
+  items.padding += other.items.padding * times;
+  cycles += other.cycles * times;
+}
+
+int64_t expression_work(const Expr& expr) {
+  int64_t work = 0;
+  for (const ExprNode& node : expr.nodes) work += node_work(node);
+  return work;
+}
+
+int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map) {
+  const bool index = kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min;
+  return (map ? expression_work(*map) : 1) + (index ? 3 : 1);
+}
+
+int64_t rowwise_work(Rowwise::Kind kind) {
+  switch (kind) {
+    case Rowwise::Kind::softmax:
+    case Rowwise::Kind::masked_softmax:
+    case Rowwise::Kind::log_softmax:
+      return 17;  // conversion, maximum, subtraction, exp, sum, and one more
+    case Rowwise::Kind::layer_norm:
+      return 7;
+    case Rowwise::Kind::rms_norm:
+      break;
+  }
+  return 4;
+}
+
+int64_t score_work(bool masked, bool causal, bool capped) {
+  // Scale, maximum, subtraction, exp and sum.
+  return 16 + (masked ? 2 : 0) + (causal ? 2 : 0) + (capped ? 18 : 0);
+}
+
+Cost kernel_cost(const Machine& machine, const KernelWork& work) {
+  Cost cost;
+  if (work.m <= 0 || work.n <= 0) return cost;
+  cost.launch = machine.command_cycles;
+  const auto m = static_cast<double>(work.m);
+  const auto n = static_cast<double>(work.n);
+  const auto k = static_cast<double>(std::max<int64_t>(work.k, 0));
+  const double expression = m * n * static_cast<double>(work.expression_nodes) / machine.vector_flop_per_cycle;
+  const double bytes = static_cast<double>(work.read_bytes) + static_cast<double>(work.written_bytes);
+  // Without global memory all operands lie in the tile's own.
+  const double transfer =
+      bytes / (machine.global_memory ? machine.across_bytes_per_cycle : machine.own_bytes_per_cycle);
+
+  if (work.kind == KernelWork::Kind::gemm) {
+    const MathRate math = matmul_rate(machine, work.a, work.b);
+    const double rate = math.flop_per_cycle;
+    // A packed kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not
+    // there.
+    const bool few_rows = machine.packed_gemm && work.m < work.block_m;
+    const double padded = (few_rows ? m : padded_to(work.m, work.block_m)) * padded_to(work.n, work.block_n);
+    // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
+    double converted = 0;
+    if (machine.packed_gemm || byte_size(work.a) != byte_size(math.a)) converted += m * k;
+    if ((machine.packed_gemm && !few_rows) || byte_size(work.b) != byte_size(math.b)) converted += k * n;
+    cost.compute = 2 * padded * k / rate + converted / machine.vector_flop_per_cycle + expression;
+    cost.padding = 2 * (padded - m * n) * k / rate;
+    cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
+    return cost;
+  }
+  if (work.kind == KernelWork::Kind::attention) {
+    const auto v = static_cast<double>(work.v);
+    const double rate = matmul_rate(machine, work.a, work.b).flop_per_cycle;
+    const double rows = padded_to(work.m, work.block_m), keys = padded_to(work.n, work.block_n);
+    // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
+    const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
+    const double elements = m * k + n * (k + v) + m * v * static_cast<double>(work.expression_nodes);
+    cost.compute = rows * keys * score + elements / machine.vector_flop_per_cycle;
+    cost.padding = (rows * keys - m * n) * score;
+    cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
+    return cost;
+  }
+  const double slowed = transfer * (work.strided ? strided_penalty : 1);
+  if (work.kind == KernelWork::Kind::copy) {
+    cost.exchange = slowed;
+    return cost;
+  }
+  // The last vector of a row is as expensive as a full one.
+  const double row = padded_to(work.n, work.block_n);
+  cost.compute = expression * row / n;
+  cost.padding = cost.compute - expression;
+  cost.memory = slowed;
+  return cost;
+}
+
+namespace {
+
+// Each thread takes the next tile when it is done with one: what all of its tiles cost, for each thread.
+std::vector<Cost> shared_out(std::span<const Cost> tiles, uint32_t threads) {
+  std::vector<Cost> sums(threads);
+  for (const Cost& tile : tiles) *std::ranges::min_element(sums, {}, &Cost::total) += tile;
+  return sums;
+}
+
+}  // namespace
+
+Cost superstep_cost(const Machine& machine, const SuperstepWork& work) {
+  Cost cost;
+  std::span<const Cost> busy = work.tiles;
+  std::vector<Cost> threads;
+  if (machine.workers > 0) busy = threads = shared_out(busy, machine.workers);
+  for (const Cost& sum : busy) {
+    if (sum.total() > cost.total()) cost = sum;
+  }
+  double device = work.bytes / machine.device_bytes_per_cycle;
+  if (work.distinct_bytes >= 0 && work.distinct_bytes <= static_cast<double>(machine.shared_cache_bytes)) {
+    device = work.distinct_bytes / machine.device_bytes_per_cycle +
+             std::max(work.bytes - work.distinct_bytes, 0.0) / machine.shared_cache_bytes_per_cycle;
+  }
+  // Copies use the memory system, too: what they do not account for is left for the rest. Tiles' own memories are not
+  // shared.
+  if (machine.global_memory) cost.memory = std::max(cost.memory, device - cost.exchange);
+  cost.launch += machine.launch_cycles;
+  return cost;
+}
+
+}  // namespace low
