@@ -76,6 +76,170 @@ inline constexpr bool has_first = Kernel::kind != Normalize::rms_norm;
 template <typename Kernel>
 inline constexpr Combine first_combine = Kernel::kind == Normalize::layer_norm ? Combine::sum : Combine::max;
 
+// The groups of one run: `outside` walks over them (and blocks of columns), `inside` over the rows of a group;
+// write(values, begin, length) writes normalized values of elements [begin, begin + length) along the innermost loops'
+// axis at the walkers' positions. Both algorithms keep values in `kept`.
+template <typename Kernel, typename Walk, typename Write>
+struct Groups {
+  const typename Kernel::X::Type* x;
+  i64 x_step;  // along the axis of the innermost loops
+  typename Kernel::Accumulate* kept;
+  Walk& outside;
+  Walk& inside;
+  Write write;
+
+  // Values of x from element `begin` of that axis on, at the walkers' positions.
+  template <Access access>
+  LOW_INLINE void stage_at(i64 begin, i64 step, i64 count, typename Kernel::Accumulate* to) const {
+    stage<access>(to, x + outside.offsets[0] + inside.offsets[0] + begin * step, step, count,
+                  [](auto value)
+                      __attribute__((always_inline)) { return convert<typename Kernel::Accumulate>(value); });
+  }
+};
+
+// Groups lie along columns: group i of a block is column i of `kept`; columns beyond the last hold zeros.
+template <typename Kernel, typename G>
+LOW_INLINE void normalize_columns(const G& groups) {
+  using F = typename Kernel::Accumulate;
+  constexpr RowPlan plan = plan_of<Kernel>;
+  constexpr int axis = plan.axis;
+  constexpr i64 count = plan.count;
+  F* const kept = groups.kept;
+  auto &outside = groups.outside, &inside = groups.inside;
+  constexpr i64 width = plan.width;
+  alignas(64) F shift[width], factor[width], block[width];
+  const auto rows = [&](auto f) __attribute__((always_inline)) {
+    for (i64 row = 0; row < count; ++row) {
+      F* const p = kept + row * width;
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+      for (i64 i = 0; i < width; ++i) f(p[i], i);
+    }
+  };
+  // total[i] = sum of f over column i, in blocks of 64 rows.
+  const auto sums = [&](F* total, auto f) __attribute__((always_inline)) {
+    for (i64 i = 0; i < width; ++i) total[i] = 0;
+    for (i64 begin = 0; begin < count; begin += 64) {
+      for (i64 i = 0; i < width; ++i) block[i] = 0;
+      for (i64 row = begin; row < smaller(begin + 64, count); ++row) {
+        const F* const p = kept + row * width;
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+        for (i64 i = 0; i < width; ++i) block[i] += f(p[i], i);
+      }
+      for (i64 i = 0; i < width; ++i) total[i] += block[i];
+    }
+  };
+  do {
+    for (i64 begin = 0; begin < Kernel::extents[axis]; begin += width) {
+      const i64 columns = smaller(width, Kernel::extents[axis] - begin);
+      i64 row = 0;
+      do {
+        F* const to = kept + row++ * width;
+        groups.template stage_at<Access::unit>(begin, 1, columns, to);
+        for (i64 i = columns; i < width; ++i) to[i] = 0;
+      } while (inside.next());
+      for (i64 i = 0; i < width; ++i) shift[i] = 0;
+      if constexpr (Kernel::kind == Normalize::layer_norm) {
+        sums(shift, [](F value, i64) __attribute__((always_inline)) { return value; });
+        for (i64 i = 0; i < width; ++i) shift[i] = shift_of<Kernel>(shift[i], count);
+      } else if constexpr (has_first<Kernel>) {
+        for (i64 i = 0; i < width; ++i) shift[i] = lowest<F>();
+        rows([&](F value, i64 i) __attribute__((always_inline)) { shift[i] = max(shift[i], value); });
+        for (i64 i = 0; i < width; ++i) shift[i] = shift_of<Kernel>(shift[i], count);
+      }
+      if constexpr (keeps_exp<Kernel>) {
+        rows([&](F& value, i64 i) __attribute__((always_inline)) { value = second_term<Kernel>(value, shift[i]); });
+        sums(factor, [](F value, i64) __attribute__((always_inline)) { return value; });
+      } else {
+        sums(factor,
+             [&](F value, i64 i) __attribute__((always_inline)) { return second_term<Kernel>(value, shift[i]); });
+      }
+      for (i64 i = 0; i < width; ++i) factor[i] = factor_of<Kernel>(factor[i], count);
+      rows([&](F& value, i64 i)
+               __attribute__((always_inline)) { value = finished<Kernel>(value, Scaling<F>{shift[i], factor[i]}); });
+      row = 0;
+      do {
+        groups.write(kept + row++ * width, begin, columns);
+      } while (inside.next());
+    }
+  } while (outside.next());
+}
+
+// Groups lie along rows: a short group is kept as a whole, a long one is read piece by piece, as often as it takes.
+template <typename Kernel, typename G>
+LOW_INLINE void normalize_rows(const G& groups) {
+  using F = typename Kernel::Accumulate;
+  using X = typename Kernel::X;
+  constexpr int inner_axis = innermost<Kernel>();
+  constexpr i64 count = plan_of<Kernel>.count;
+  F* const kept = groups.kept;
+  auto &outside = groups.outside, &inside = groups.inside;
+  constexpr i64 length = Kernel::extents[inner_axis];
+  constexpr bool whole = count <= max_kept_row;
+  // Calls f(values, place of the first along the innermost axis, number of values) for the group, piece by piece.
+  const auto staged = [&](i64 begin, i64 values, F* to) __attribute__((always_inline)) {
+    groups.template stage_at<X::axes[inner_axis]>(begin, groups.x_step, values, to);
+  };
+  const auto pieces = [&](auto f) __attribute__((always_inline)) {
+    do {
+      for (i64 begin = 0; begin < length; begin += piece_of_row) {
+        const i64 values = smaller(piece_of_row, length - begin);
+        staged(begin, values, kept);
+        f(kept, begin, values);
+      }
+    } while (inside.next());
+  };
+  const auto values_of = [&](auto f) __attribute__((always_inline)) {
+    if constexpr (whole) {
+      f(kept, i64{0}, count);
+    } else {
+      pieces(f);
+    }
+  };
+  do {
+    if constexpr (whole) {
+      F* to = kept;
+      do {
+        staged(0, length, to);
+        to += length;
+      } while (inside.next());
+    }
+    Scaling<F> s{0, 0};
+    if constexpr (has_first<Kernel>) {
+      Partials<first_combine<Kernel>, F> first;
+      values_of([&](const F* p, i64, i64 n) __attribute__((always_inline)) { first.add(p, n); });
+      s.shift = shift_of<Kernel>(first.total(), count);
+    }
+    Partials<Combine::sum, F> second;
+    const F shift = s.shift;
+    const auto each = [](F* p, i64 n, auto f) __attribute__((always_inline)) {
+#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
+      for (i64 i = 0; i < n; ++i) p[i] = f(p[i]);
+    };
+    const auto term = [shift](F value) __attribute__((always_inline)) { return second_term<Kernel>(value, shift); };
+    if constexpr (whole && keeps_exp<Kernel>) {
+      each(kept, count, term);
+      second.add(kept, count);
+    } else {
+      values_of([&](const F* p, i64, i64 n) __attribute__((always_inline)) { second.add(p, n, term); });
+    }
+    s.factor = factor_of<Kernel>(second.total(), count);
+    const Scaling<F> scaling = s;
+    if constexpr (whole) {
+      each(kept, count, [scaling](F value) __attribute__((always_inline)) { return finished<Kernel>(value, scaling); });
+      const F* from = kept;
+      do {
+        groups.write(from, 0, length);
+        from += length;
+      } while (inside.next());
+    } else {
+      pieces([&](F* p, i64 begin, i64 n) __attribute__((always_inline)) {
+        each(p, n, [scaling](F value) __attribute__((always_inline)) { return normalized<Kernel>(value, scaling); });
+        groups.write(p, begin, n);
+      });
+    }
+  } while (outside.next());
+}
+
 template <typename Kernel, typename Result, typename... Extras, int... index>
 LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumulate* kept, List<Extras...>,
                                Indices<index...>) {
@@ -85,11 +249,9 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
   constexpr RowPlan plan = plan_of<Kernel>;
   constexpr int outer = Kernel::rank - Kernel::inner, extras = sizeof...(Extras), last = extras + 1;
   constexpr int inner_axis = innermost<Kernel>();
-  constexpr i64 count = plan.count;
   const auto* x = operands.address<const typename X::Type>(0);
   T* result = operands.address<T>(last);
   const unsigned char* bases[extras + 1] = {operands.template address<const unsigned char>(1 + index)..., nullptr};
-  const auto widen = [](auto value) __attribute__((always_inline)) { return convert<F>(value); };
   Walker<Kernel::rank, last + 1> outside, inside;
   for (int a = 0; a < Kernel::rank; ++a) {
     if (plan.columns ? a == plan.axis : a == inner_axis) continue;
@@ -111,133 +273,11 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
                 inside.offsets[1 + index] + begin * steps[index],
             steps[index]}...);
   };
-
+  const Groups<Kernel, Walker<Kernel::rank, last + 1>, decltype(write)> groups{x, x_step, kept, outside, inside, write};
   if constexpr (plan.columns) {
-    // Group i of a block is column i of `kept`; columns beyond the last hold zeros.
-    constexpr i64 width = plan.width;
-    alignas(64) F shift[width], factor[width], block[width];
-    const auto rows = [&](auto f) __attribute__((always_inline)) {
-      for (i64 row = 0; row < count; ++row) {
-        F* const p = kept + row * width;
-#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-        for (i64 i = 0; i < width; ++i) f(p[i], i);
-      }
-    };
-    // total[i] = sum of f over column i, in blocks of 64 rows.
-    const auto sums = [&](F* total, auto f) __attribute__((always_inline)) {
-      for (i64 i = 0; i < width; ++i) total[i] = 0;
-      for (i64 begin = 0; begin < count; begin += 64) {
-        for (i64 i = 0; i < width; ++i) block[i] = 0;
-        for (i64 row = begin; row < smaller(begin + 64, count); ++row) {
-          const F* const p = kept + row * width;
-#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-          for (i64 i = 0; i < width; ++i) block[i] += f(p[i], i);
-        }
-        for (i64 i = 0; i < width; ++i) total[i] += block[i];
-      }
-    };
-    do {
-      for (i64 begin = 0; begin < Kernel::extents[axis]; begin += width) {
-        const i64 columns = smaller(width, Kernel::extents[axis] - begin);
-        i64 row = 0;
-        do {
-          F* const to = kept + row++ * width;
-          stage<Access::unit>(to, x + outside.offsets[0] + inside.offsets[0] + begin, 1, columns, widen);
-          for (i64 i = columns; i < width; ++i) to[i] = 0;
-        } while (inside.next());
-        for (i64 i = 0; i < width; ++i) shift[i] = 0;
-        if constexpr (Kernel::kind == Normalize::layer_norm) {
-          sums(shift, [](F value, i64) __attribute__((always_inline)) { return value; });
-          for (i64 i = 0; i < width; ++i) shift[i] = shift_of<Kernel>(shift[i], count);
-        } else if constexpr (has_first<Kernel>) {
-          for (i64 i = 0; i < width; ++i) shift[i] = lowest<F>();
-          rows([&](F value, i64 i) __attribute__((always_inline)) { shift[i] = max(shift[i], value); });
-          for (i64 i = 0; i < width; ++i) shift[i] = shift_of<Kernel>(shift[i], count);
-        }
-        if constexpr (keeps_exp<Kernel>) {
-          rows([&](F& value, i64 i) __attribute__((always_inline)) { value = second_term<Kernel>(value, shift[i]); });
-          sums(factor, [](F value, i64) __attribute__((always_inline)) { return value; });
-        } else {
-          sums(factor,
-               [&](F value, i64 i) __attribute__((always_inline)) { return second_term<Kernel>(value, shift[i]); });
-        }
-        for (i64 i = 0; i < width; ++i) factor[i] = factor_of<Kernel>(factor[i], count);
-        rows([&](F& value, i64 i)
-                 __attribute__((always_inline)) { value = finished<Kernel>(value, Scaling<F>{shift[i], factor[i]}); });
-        row = 0;
-        do {
-          write(kept + row++ * width, begin, columns);
-        } while (inside.next());
-      }
-    } while (outside.next());
+    normalize_columns<Kernel>(groups);
   } else {
-    constexpr i64 length = Kernel::extents[inner_axis];
-    constexpr bool whole = count <= max_kept_row;
-    // Calls f(values, place of the first along the innermost axis, number of values) for the group, piece by piece.
-    const auto staged = [&](i64 begin, i64 values, F* to) __attribute__((always_inline)) {
-      stage<X::axes[inner_axis]>(to, x + outside.offsets[0] + inside.offsets[0] + begin * x_step, x_step, values,
-                                 widen);
-    };
-    const auto pieces = [&](auto f) __attribute__((always_inline)) {
-      do {
-        for (i64 begin = 0; begin < length; begin += piece_of_row) {
-          const i64 values = smaller(piece_of_row, length - begin);
-          staged(begin, values, kept);
-          f(kept, begin, values);
-        }
-      } while (inside.next());
-    };
-    const auto values_of = [&](auto f) __attribute__((always_inline)) {
-      if constexpr (whole) {
-        f(kept, i64{0}, count);
-      } else {
-        pieces(f);
-      }
-    };
-    do {
-      if constexpr (whole) {
-        F* to = kept;
-        do {
-          staged(0, length, to);
-          to += length;
-        } while (inside.next());
-      }
-      Scaling<F> s{0, 0};
-      if constexpr (has_first<Kernel>) {
-        Partials<first_combine<Kernel>, F> first;
-        values_of([&](const F* p, i64, i64 n) __attribute__((always_inline)) { first.add(p, n); });
-        s.shift = shift_of<Kernel>(first.total(), count);
-      }
-      Partials<Combine::sum, F> second;
-      const F shift = s.shift;
-      const auto each = [](F* p, i64 n, auto f) __attribute__((always_inline)) {
-#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-        for (i64 i = 0; i < n; ++i) p[i] = f(p[i]);
-      };
-      const auto term = [shift](F value) __attribute__((always_inline)) { return second_term<Kernel>(value, shift); };
-      if constexpr (whole && keeps_exp<Kernel>) {
-        each(kept, count, term);
-        second.add(kept, count);
-      } else {
-        values_of([&](const F* p, i64, i64 n) __attribute__((always_inline)) { second.add(p, n, term); });
-      }
-      s.factor = factor_of<Kernel>(second.total(), count);
-      const Scaling<F> scaling = s;
-      if constexpr (whole) {
-        each(kept, count,
-             [scaling](F value) __attribute__((always_inline)) { return finished<Kernel>(value, scaling); });
-        const F* from = kept;
-        do {
-          write(from, 0, length);
-          from += length;
-        } while (inside.next());
-      } else {
-        pieces([&](F* p, i64 begin, i64 n) __attribute__((always_inline)) {
-          each(p, n, [scaling](F value) __attribute__((always_inline)) { return normalized<Kernel>(value, scaling); });
-          write(p, begin, n);
-        });
-      }
-    } while (outside.next());
+    normalize_rows<Kernel>(groups);
   }
 }
 
