@@ -56,16 +56,7 @@ KernelWork pointwise_run(const Machine& machine, int64_t rows, int64_t columns, 
 DistributedMatmul distributed_matmul(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands) {
   const auto& matmul = std::get<Matmul>(op.attributes);
   const std::span<const ValueId> values = graph.operands(op);
-  const Type& result = graph.type(graph.result(op));
-  DistributedMatmul work;
-  work.shape = matmul_shape(graph, op);
-  work.a = graph.type(values[0]).dtype;
-  work.b = graph.type(values[1]).dtype;
-  work.sum_bytes = static_cast<int64_t>(byte_size(matmul.accumulate));
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.expression_nodes = matmul.epilogue                     ? expression_work(*matmul.epilogue)
-                          : result.dtype == matmul.accumulate ? 0
-                                                              : 1;
+  DistributedMatmul work{matmul_facts(graph, op), {}, {}, {}};
   for (size_t i = 0; i < values.size(); ++i) {
     const Type& type = graph.type(values[i]);
     DistributedMatmul::Operand operand;

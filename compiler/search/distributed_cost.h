@@ -13,6 +13,7 @@
 #include "compiler/search/attention.h"
 #include "compiler/search/distributed_layout.h"
 #include "compiler/search/gather_axes.h"
+#include "compiler/search/op_cost.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
 
@@ -27,7 +28,7 @@ struct DistributedCost {
 };
 
 // What a matmul's cost depends on, apart from its plan. Layouts are the operands'.
-struct DistributedMatmul {
+struct DistributedMatmul : MatmulFacts {
   struct Operand {
     DistributedLayout layout;
     int64_t element_bytes = 4;
@@ -35,11 +36,6 @@ struct DistributedMatmul {
     bool transposed = false;           // a and b: how they are stored
     bool rows = true, columns = true;  // extras: whether they vary along m and n
   };
-  MatmulShape shape;
-  DType a = DType::f32, b = DType::f32;
-  int64_t sum_bytes = 4;     // of an accumulator
-  int64_t result_bytes = 4;  // of an element
-  int64_t expression_nodes = 0;
   Operand left, right;
   std::vector<Operand> extras;
 };

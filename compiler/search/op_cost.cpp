@@ -66,19 +66,27 @@ std::vector<BlockRun> block_runs(int64_t part, int64_t block) {
 
 }  // namespace
 
-MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+MatmulFacts matmul_facts(const Graph& graph, const Op& op) {
   const auto& matmul = std::get<Matmul>(op.attributes);
+  const DType result = graph.type(graph.result(op)).dtype;
+  MatmulFacts facts;
+  facts.shape = matmul_shape(graph, op);
+  facts.a = graph.type(graph.operands(op)[0]).dtype;
+  facts.b = graph.type(graph.operands(op)[1]).dtype;
+  facts.sum_bytes = static_cast<int64_t>(byte_size(matmul.accumulate));
+  facts.result_bytes = static_cast<int64_t>(byte_size(result));
+  if (matmul.epilogue) {
+    facts.expression_nodes = expression_work(*matmul.epilogue);
+  } else {
+    facts.expression_nodes = result == matmul.accumulate ? 0 : 1;
+  }
+  return facts;
+}
+
+MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
   const std::span<const ValueId> values = graph.operands(op);
   const Type& result = graph.type(graph.result(op));
-  MatmulWork work;
-  work.shape = matmul_shape(graph, op);
-  work.a = graph.type(values[0]).dtype;
-  work.b = graph.type(values[1]).dtype;
-  work.sum_bytes = static_cast<int64_t>(byte_size(matmul.accumulate));
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.expression_nodes = matmul.epilogue                     ? expression_work(*matmul.epilogue)
-                          : result.dtype == matmul.accumulate ? 0
-                                                              : 1;
+  MatmulWork work{matmul_facts(graph, op), {}, false};
   for (size_t i = 0; i < 2; ++i)
     work.strided = work.strided || matrix_strided(graph.type(values[i]).shape, operands[i]);
   for (size_t i = 2; i < values.size(); ++i) {

@@ -10,17 +10,22 @@
 
 namespace low {
 
-// What a matmul's cost depends on, apart from its plan.
-struct MatmulWork {
-  struct Extra {                               // an operand of the epilogue
-    bool batch = false, m = false, n = false;  // the axes it varies along
-    int64_t element_bytes = 0;
-  };
+// What a matmul's cost depends on on every machine, apart from its plan.
+struct MatmulFacts {
   MatmulShape shape;
   DType a = DType::f32, b = DType::f32;
   int64_t sum_bytes = 4;     // of an accumulator
   int64_t result_bytes = 4;  // of an element
   int64_t expression_nodes = 0;
+};
+MatmulFacts matmul_facts(const Graph& graph, const Op& op);
+
+// The same with global memory.
+struct MatmulWork : MatmulFacts {
+  struct Extra {                               // an operand of the epilogue
+    bool batch = false, m = false, n = false;  // the axes it varies along
+    int64_t element_bytes = 0;
+  };
   std::vector<Extra> extras;
   bool strided = false;
 };

@@ -71,12 +71,8 @@ class DistributedExpander::AttentionExpansion {
       table = runs_.causal_mask();
     }
     auto tensor = std::make_shared<const Tensor>(std::move(table));
-    causal_value_ = std::make_shared<DistributedValue>();
-    causal_value_->dtype = tensor->dtype();
-    causal_value_->rows = tensor->shape()[0];
-    causal_value_->columns = tensor->shape()[1];
+    causal_value_ = e_.new_value(tensor->dtype(), matrix_extents(tensor->shape()));
     causal_value_->constant = std::move(tensor);
-    e_.kept_.push_back(causal_value_);
   }
 
   // Returns the number of supersteps: of the panels that any part takes part in.

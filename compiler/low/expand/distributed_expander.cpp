@@ -95,12 +95,8 @@ Result<TileGraph> DistributedExpander::run() && {
     const AllocationId allocation = outside(type, Role::input, i);
     builder_.input(op.name, type, allocation);
     const MatrixExtents matrix = matrix_extents(type.shape);
-    region.inputs.push_back(std::make_shared<DistributedValue>(DistributedValue{.dtype = type.dtype,
-                                                                                .rows = matrix.rows,
-                                                                                .columns = matrix.columns,
-                                                                                .shards = {whole(type, allocation)},
-                                                                                .constant = nullptr,
-                                                                                .steps = {}}));
+    region.inputs.push_back(new_value(type.dtype, matrix));
+    region.inputs.back()->shards.push_back(whole(type, allocation));
   }
   region.destinations.resize(graph_.outputs().size());
   builder_.begin_region();
@@ -151,6 +147,15 @@ Result<void> DistributedExpander::expand_region(RegionState& region) {
   return {};
 }
 
+DistributedValueRef DistributedExpander::new_value(DType dtype, MatrixExtents extents) {
+  auto value = std::make_shared<DistributedValue>();
+  value->dtype = dtype;
+  value->rows = extents.rows;
+  value->columns = extents.columns;
+  kept_.push_back(value);
+  return value;
+}
+
 Result<void> DistributedExpander::expand_op(RegionState& region, OpId id) {
   const Graph& graph = region.graph;
   const Op& op = graph.op(id);
@@ -170,13 +175,7 @@ Result<void> DistributedExpander::expand_op(RegionState& region, OpId id) {
   const ValueId result = graph.result(op);
   const Type& type = graph.type(result);
   const MatrixExtents matrix = matrix_extents(type.shape);
-  auto value = std::make_shared<DistributedValue>(DistributedValue{.dtype = type.dtype,
-                                                                   .rows = matrix.rows,
-                                                                   .columns = matrix.columns,
-                                                                   .shards = {},
-                                                                   .constant = nullptr,
-                                                                   .steps = {}});
-  kept_.push_back(value);
+  const DistributedValueRef value = new_value(type.dtype, matrix);
   region.values[result] = value;
   LOW_TRY_VOID(expect_work(region, op, plan));
   if (const auto* constant = std::get_if<Constant>(&op.attributes)) {

@@ -106,6 +106,9 @@ class DistributedExpander {
   void add_run(const RunForm& form, std::span<const Placed> places, TileId tile);
   GeometryId geometry(const Shape& extents, const Strides& strides);
 
+  // A value without shards yet, kept until the expansion ends.
+  DistributedValueRef new_value(DType dtype, MatrixExtents extents);
+
   // --- allocations ---
   Placed new_local(DType dtype, int64_t rows, int64_t columns, TileId tile);
   Result<Places> new_places(DType dtype, const std::vector<Part>& parts, int64_t copies);

@@ -225,15 +225,9 @@ class DistributedExpander::MatmulExpansion {
   Result<void> add_partial_sums() {
     std::vector<DistributedValueRef> partial;
     for (uint32_t p = 0; p < plan_.grid_k; ++p) {
-      partial.push_back(std::make_shared<DistributedValue>(DistributedValue{.dtype = accumulate(),
-                                                                            .rows = output_->rows,
-                                                                            .columns = output_->columns,
-                                                                            .shards = {},
-                                                                            .constant = nullptr,
-                                                                            .steps = {}}));
+      partial.push_back(e_.new_value(accumulate(), {output_->rows, output_->columns}));
       for (size_t i = p; i < work_.size(); i += plan_.grid_k)
         partial[p]->shards.push_back({work_[i].rect, work_[i].tile, sums_[i]});
-      e_.kept_.push_back(partial[p]);
     }
     LOW_TRY_VOID(e_.begin_superstep());
     for (const Shard& shard : output_->shards) {

@@ -39,17 +39,7 @@ class DistributedExpander::RepeatExpansion {
   DistributedValueRef& value(ValueId id) { return region_.values[id]; }
   ValueId result(uint32_t i) const { return region_.graph.result(op_, i); }
 
-  DistributedValueRef new_value(const Type& type) {
-    const MatrixExtents matrix = matrix_extents(type.shape);
-    auto value = std::make_shared<DistributedValue>(DistributedValue{.dtype = type.dtype,
-                                                                     .rows = matrix.rows,
-                                                                     .columns = matrix.columns,
-                                                                     .shards = {},
-                                                                     .constant = nullptr,
-                                                                     .steps = {}});
-    e_.kept_.push_back(value);
-    return value;
-  }
+  DistributedValueRef new_value(const Type& type) { return e_.new_value(type.dtype, matrix_extents(type.shape)); }
 
   // The shard `offset` elements further, and `stride` elements further in each iteration of `period`.
   Shard stepping(const Shard& shard, int64_t period, int64_t stride, int64_t offset) const {
