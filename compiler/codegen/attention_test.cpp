@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/test_kernels.h"
 #include "compiler/interpret/kernels.h"
-#include "compiler/low/verify_contract.h"
+#include "compiler/kernels/contract.h"
 
 namespace low {
 namespace {
@@ -165,7 +165,7 @@ void run_cases(std::vector<Case> all) {
   KernelSet kernels;
   for (Case& c : all) {
     set_access(c);
-    ASSERT_EQ(contract_problem(c.contract), "") << c.what;
+    ASSERT_EQ(problem(c.contract), "") << c.what;
     kernels.contracts.push_back(c.contract);
   }
   std::map<size_t, std::vector<uint64_t>> first_results;

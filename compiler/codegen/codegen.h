@@ -31,8 +31,6 @@ struct KernelSet {
 };
 KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule);
 
-// "gemm", "pointwise", …: the kernel library's function.
-std::string_view family_function(Family family);
 // "gemm_0", "pointwise_1", "copy_2": kernel i's name in source, profile and manifest.
 std::string kernel_name(const KernelSet& kernels, uint32_t kernel);
 

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "compiler/codegen/codegen.h"
-#include "compiler/codegen/device_library.h"
 #include "compiler/codegen/emit_expr.h"
 #include "compiler/graph/kind_names.h"
+#include "compiler/kernels/device_library.h"
 
 namespace low {
 namespace {
@@ -224,7 +224,7 @@ std::string emit_copy(const CopyKernel& copy) {
 
 std::string_view family_function(const KernelSet& kernels, uint32_t kernel) {
   if (kernel >= kernels.contracts.size()) return "copy";
-  return family_function(kernels.contracts[kernel].family);
+  return name(kernels.contracts[kernel].family);
 }
 
 std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {

@@ -192,7 +192,7 @@ KernelContract reduce_contract(const Layout& layout, Reduce::Kind kind, DType x,
   contract.extents = layout.extents;
   contract.inner = layout.inner;
   contract.kind = static_cast<uint8_t>(kind);
-  contract.accumulate = contract.math = sum;
+  contract.accumulate = sum;
   contract.operands = {{x, {}}, {result, {}}};
   contract.expr = convert_expr(leading_type(contract), result);
   return contract;
@@ -302,7 +302,7 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
       c.contract.epsilon = kind == Rowwise::Kind::layer_norm || kind == Rowwise::Kind::rms_norm ? 1e-5 : 0;
       constexpr DType types[] = {DType::f32, DType::f16, DType::f32, DType::bf16, DType::f64};
       const DType type = types[cases.size() % 5];
-      c.contract.accumulate = c.contract.math = type == DType::f64 ? DType::f64 : DType::f32;
+      c.contract.accumulate = type == DType::f64 ? DType::f64 : DType::f32;
       const bool extras = cases.size() % 3 == 0;
       const DType result = extras ? DType::f32 : type;
       c.contract.operands = {{type, {}}};

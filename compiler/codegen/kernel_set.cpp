@@ -51,29 +51,9 @@ KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
   return kernels;
 }
 
-std::string_view family_function(Family family) {
-  switch (family) {
-    case Family::gemm:
-      return "gemm";
-    case Family::pointwise:
-      return "pointwise";
-    case Family::reduce:
-      return "reduce";
-    case Family::rowwise:
-      return "rowwise";
-    case Family::cumulative:
-      return "cumulative";
-    case Family::attention:
-      return "attention";
-    case Family::gather:
-      break;
-  }
-  return "gather";
-}
-
 std::string kernel_name(const KernelSet& kernels, uint32_t kernel) {
   if (kernel >= kernels.contracts.size()) return fmt::format("copy_{}", kernel);
-  return fmt::format("{}_{}", family_function(kernels.contracts[kernel].family), kernel);
+  return fmt::format("{}_{}", name(kernels.contracts[kernel].family), kernel);
 }
 
 }  // namespace low

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "compiler/codegen/device/tiling.h"
+#include "compiler/kernels/data/tiling.h"
 
 namespace low {
 

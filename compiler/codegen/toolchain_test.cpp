@@ -141,14 +141,18 @@ TEST(Contracts, RefusedByName) {
   };
   EXPECT_EQ(refused([](KernelSet&) {}), "");
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].accumulate = DType::f16; }), HasSubstr("gemm_0"));
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].math = DType::i8; }), HasSubstr("i8 accumulated in f32"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].math = DType::i8; }),
+              HasSubstr("cannot multiply in i8 and accumulate in f32"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].operands.pop_back(); }), HasSubstr("2 operands"));
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].extents = {5, 6}; }), HasSubstr("2 extents"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].extents = {5, 6}; }),
+              HasSubstr("gemm has extents [5,6], expected (m, n, k)"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[0].dtype = DType::f32; }), HasSubstr("pointwise_1"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {Access::broadcast}; }),
               HasSubstr("broadcast along axis 0"));
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {}; }), HasSubstr("0 axes of 1"));
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].expr.nodes.clear(); }), HasSubstr("no expression"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {}; }),
+              HasSubstr("operand 1 has 0 axes, expected 1"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].expr.nodes.clear(); }),
+              HasSubstr("its expression has no nodes"));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "compiler/interpret/kernels.h"
-#include "compiler/low/verify_contract.h"
+#include "compiler/kernels/contract.h"
 
 namespace low {
 namespace {
@@ -48,7 +48,7 @@ KernelContract contract(const Shape& extents, KernelContract::AttentionKind kind
 auto near(double value) { return testing::DoubleNear(value, 1e-12); }
 
 std::vector<double> run(const KernelContract& c, std::vector<std::vector<uint64_t>> operands) {
-  EXPECT_EQ(contract_problem(c), "");
+  EXPECT_EQ(problem(c), "");
   return values_of(run_kernel(c, operands));
 }
 

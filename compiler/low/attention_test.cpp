@@ -4,9 +4,9 @@
 
 #include <functional>
 
+#include "compiler/kernels/contract.h"
 #include "compiler/low/hand_made.h"
 #include "compiler/low/low.h"
-#include "compiler/low/verify_contract.h"
 
 namespace low {
 namespace {
@@ -110,7 +110,7 @@ TEST(Attention, ContractsThatDifferInOneFieldAreTwo) {
 
 TEST(Attention, RefusesBrokenContracts) {
   const KernelContract good = contract({5, 9, 4, 7}, {.masked = true, .causal = true, .continues = true}, 1);
-  EXPECT_EQ(contract_problem(good), "");
+  EXPECT_EQ(problem(good), "");
   struct Broken {
     std::function<void(KernelContract&)> change;
     std::string message;
@@ -143,16 +143,16 @@ TEST(Attention, RefusesBrokenContracts) {
   for (const Broken& broken : table) {
     KernelContract c = good;
     broken.change(c);
-    EXPECT_THAT(contract_problem(c), HasSubstr(broken.message));
+    EXPECT_THAT(problem(c), HasSubstr(broken.message));
   }
   KernelContract partial = contract({5, 9, 4, 7}, {.partial = true});
-  EXPECT_EQ(contract_problem(partial), "");
+  EXPECT_EQ(problem(partial), "");
   partial.operands.back().dtype = DType::f64;
-  EXPECT_THAT(contract_problem(partial), HasSubstr("state of f64, expected f32"));
+  EXPECT_THAT(problem(partial), HasSubstr("state of f64, expected f32"));
   partial.accumulate = DType::f64;
-  EXPECT_EQ(contract_problem(partial), "");
+  EXPECT_EQ(problem(partial), "");
   partial.expr = good.expr;
-  EXPECT_THAT(contract_problem(partial), HasSubstr("has an expression"));
+  EXPECT_THAT(problem(partial), HasSubstr("has an expression"));
 }
 
 TEST(Attention, WhatMayBeUpdatedInPlace) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/kernels/contract_fields.h"
 #include "compiler/low/builder.h"
 #include "compiler/low/tile_graph.h"
 #include "compiler/low/tile_text.h"
@@ -102,6 +103,18 @@ class Line {
     wrong(fmt::format("the number of a {} below {}", what, limit), text);
     return 0;
   }
+  // What stands in "{…}".
+  std::string_view braced() {
+    const size_t end = text_.find('}');
+    if (!text_.starts_with('{') || end == std::string_view::npos) {
+      wrong("a text in braces", peek());
+      return "";
+    }
+    const std::string_view result = text_.substr(1, end - 1);
+    text_.remove_prefix(end + 1);
+    trim();
+    return result;
+  }
   std::string string() {
     std::string result;
     if (!text_.starts_with('"')) {
@@ -145,6 +158,69 @@ class Line {
   std::string_view text_;
   size_t line_number_;
   std::string problem_;
+};
+
+// Reads what FieldPrinter of tile_text.cpp writes.
+struct FieldParser {
+  Line& line;
+
+  void operator()(std::string_view field, Shape& shape) { shape = line.shape(field); }
+  void operator()(std::string_view field, DType& dtype) {
+    line.expect(field);
+    dtype = line.dtype();
+  }
+  void operator()(std::string_view field, int64_t& value) {
+    line.expect(field);
+    value = line.take<int64_t>("a number", number<int64_t>);
+  }
+  void operator()(std::string_view field, int& axes) {
+    line.expect(field);
+    axes = static_cast<int>(line.index("axis", max_rank + 1));
+  }
+  void operator()(std::string_view field, double& value) {
+    line.expect(field);
+    value = line.take<double>("a hexadecimal number", hexadecimal);
+  }
+  void operator()(std::string_view field, bool& flag) {
+    flag = line.peek() == field;
+    if (flag) line.word();
+  }
+  template <typename Names>
+  void operator()(std::string_view field, uint8_t& kind, const Names& names) {
+    line.expect(field);
+    kind = line.one_of<uint8_t>("a kind", names);
+  }
+  void operator()(std::string_view field, std::vector<OperandContract>& operands) {
+    line.expect(field);
+    while (line.good() && !line.at_end() && line.peek().find(':') != std::string_view::npos) {
+      const std::string_view word = line.word();
+      const size_t colon = word.find(':');
+      const std::optional<DType> dtype = parse_dtype(word.substr(0, colon));
+      if (!dtype) line.wrong("dtype:access", word);
+      OperandContract operand{dtype.value_or(DType::f32), {}};
+      for (const char letter : word.substr(colon + 1)) {
+        const auto* const found = std::find(std::begin(access_letters), std::end(access_letters), letter);
+        if (found == std::end(access_letters)) line.wrong("letters b, u or s", word);
+        operand.access.push_back(static_cast<Access>(found - std::begin(access_letters)));
+      }
+      operands.push_back(std::move(operand));
+    }
+  }
+  void operator()(std::string_view field, Expr& expr) {
+    if (line.peek() != field) return;
+    line.word();
+    const std::string_view text = line.braced();
+    if (!line.good()) return;
+    Result<Expr> parsed = parse_expr(text);
+    if (parsed) {
+      expr = std::move(*parsed);
+    } else {
+      line.wrong("an expression", parsed.error().message);
+    }
+  }
+  void operator()(std::string_view field, std::optional<Expr>& expr) {
+    if (line.peek() == field) (*this)(field, expr.emplace());
+  }
 };
 
 class Parser {
@@ -287,90 +363,9 @@ class Parser {
     numbered(line, contracts_);
     KernelContract contract;
     contract.family = line.one_of<Family>("a family", family_names);
-    contract.extents = line.shape("extents");
-    line.expect("math");
-    contract.math = line.dtype();
-    if (contract.family == Family::gemm) contract.math_b = line.dtype();
-    line.expect("accumulate");
-    contract.accumulate = line.dtype();
-    line.expect("stage");
-    contract.stage_k = line.take<int64_t>("a number", number<int64_t>);
-    line.expect("operands");
-    while (line.good() && !line.at_end() && line.peek() != "expr" && line.peek() != "inner" && line.peek() != "scale") {
-      const std::string_view word = line.word();
-      const size_t colon = word.find(':');
-      const std::optional<DType> dtype = parse_dtype(word.substr(0, colon));
-      OperandContract operand;
-      if (dtype && colon != std::string_view::npos) {
-        operand.dtype = *dtype;
-        for (const char letter : word.substr(colon + 1)) {
-          const auto* const found = std::find(std::begin(access_letters), std::end(access_letters), letter);
-          if (found == std::end(access_letters)) line.wrong("letters b, u or s", word);
-          operand.access.push_back(static_cast<Access>(found - std::begin(access_letters)));
-        }
-      } else {
-        line.wrong("dtype:access", word);
-      }
-      contract.operands.push_back(std::move(operand));
-    }
-    family_words(line, contract);
-    line.expect("expr");
     if (!line.good()) return;
-    std::string_view text = line.rest();
-    constexpr std::string_view separator = " map ";
-    if (const size_t place = text.find(separator); place != std::string_view::npos) {
-      contract.map.emplace();
-      if (!expression(line, text.substr(place + separator.size()), *contract.map)) return;
-      text = text.substr(0, place);
-    }
-    if (text != "none" && !expression(line, text, contract.expr)) return;
-    contracts_.push_back(builder_->contract(contract));
-  }
-
-  // What gemm and pointwise do not have.
-  static void family_words(Line& line, KernelContract& contract) {
-    if (contract.family == Family::gemm || contract.family == Family::pointwise) return;
-    if (contract.family == Family::attention) return attention_words(line, contract.attention);
-    line.expect("inner");
-    contract.inner = static_cast<int>(line.index("axis", max_rank + 1));
-    if (contract.family == Family::reduce) {
-      contract.kind = static_cast<uint8_t>(line.one_of<Reduce::Kind>("a kind of reduction", reduce_kinds));
-      contract.last = line.one_of<int>("'first' or 'last'", end_names) == 1;
-    } else if (contract.family == Family::rowwise) {
-      contract.kind = static_cast<uint8_t>(line.one_of<Rowwise::Kind>("a kind of normalization", rowwise_kinds));
-      line.expect("epsilon");
-      contract.epsilon = line.take<double>("a hexadecimal number", hexadecimal);
-    } else if (contract.family == Family::cumulative) {
-      contract.exclusive = line.one_of<int>("'inclusive' or 'exclusive'", whole_names) == 1;
-      contract.reverse = line.one_of<int>("'forward' or 'reverse'", direction_names) == 1;
-    }
-  }
-
-  static void attention_words(Line& line, KernelContract::AttentionKind& kind) {
-    line.expect("scale");
-    kind.scale = line.take<double>("a hexadecimal number", hexadecimal);
-    line.expect("softcap");
-    kind.softcap = line.take<double>("a hexadecimal number", hexadecimal);
-    if (line.peek() == "masked_score") {
-      line.word();
-      kind.masked_score = line.take<double>("a hexadecimal number", hexadecimal);
-    }
-    bool* const flags[] = {&kind.masked, &kind.causal, &kind.continues, &kind.partial, &kind.empty_is_zero};
-    for (size_t i = 0; i < std::size(flags); ++i) {
-      if (line.peek() != attention_names[i]) continue;
-      *flags[i] = true;
-      line.word();
-    }
-  }
-
-  static bool expression(Line& line, std::string_view text, Expr& result) {
-    Result<Expr> expr = parse_expr(text);
-    if (!expr) {
-      line.wrong("an expression", expr.error().message);
-      return false;
-    }
-    result = std::move(*expr);
-    return true;
+    visit_fields(contract, FieldParser{line});
+    if (line.good()) contracts_.push_back(builder_->contract(contract));
   }
 
   void allocation(Line& line) {

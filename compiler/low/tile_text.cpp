@@ -1,18 +1,14 @@
 // Text of tile graphs. A line is a fact; a view is "a3:g2@128", with "+0%2*4096" for each term (level, period, stride).
 //
-//   low-tiles 2
+//   low-tiles 3
 //   machine host tiles 16
 //   type 0 f32 extents [5,7]
 //   geometry 0 extents [5,7] strides [7,1]
-//   contract 0 gemm extents [5,7,3] math f32 accumulate f32 stage 0 operands f32:su f32:su f32:su expr t0 = input.f32 0
-//   contract 1 reduce extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:u inner 1 sum first expr … map
-//   … contract 2 rowwise extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1 softmax epsilon
-//   1.5p-20 expr … contract 3 cumulative extents [5,7] math f32 accumulate f32 stage 0 operands f32:su f32:su inner 1
-//   inclusive forward expr none contract 4 gather extents [5,7,9] math f32 accumulate f32 stage 0 operands f32:bus
-//   i64:sbb f32:su inner 1 expr none contract 5 attention extents [5,9,4,7] math f32 accumulate f32 stage 0 operands
-//   f32:su f32:su f32:su bool:su f32:su
-//     scale 1p-1 softcap 0p+0 masked causal continues partial empty_is_zero expr …       (one line; each of these flags
-//     or not)
+//   contract 0 gemm extents [5,7,3] math f32 math_b f32 accumulate f32 stage_k 0 operands f32:su f32:su f32:su expr {t0 = input.f32 0}
+//   contract 1 reduce extents [5,7] inner 1 kind index_max accumulate f32 last operands f32:su i64:u map {…} expr {…}
+//   contract 2 rowwise extents [5,7] inner 1 kind rms_norm accumulate f32 epsilon 1.5p-20 operands f32:su f32:su expr {…}
+//   contract 3 gather extents [5,7,9] inner 1 operands f32:bus i64:sbb f32:su
+//     (the fields of each family are in kernels/contract_fields.h; a flag such as `last` is there or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256
 //   allocation 0 type 0 home global intermediate binding 0
@@ -36,6 +32,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/kernels/contract_fields.h"
 #include "compiler/low/tile_graph.h"
 
 namespace low {
@@ -67,6 +64,37 @@ std::string id_or(uint32_t index, std::string_view none) {
   return index == UINT32_MAX ? std::string(none) : fmt::format("{}", index);
 }
 
+// Appends " name value" for each field of a contract; a flag is its name alone, and what there is none of is left out.
+struct FieldPrinter {
+  std::string& out;
+
+  void operator()(std::string_view field, const Shape& shape) { out += fmt::format(" {} {}", field, to_string(shape)); }
+  void operator()(std::string_view field, DType dtype) { out += fmt::format(" {} {}", field, name(dtype)); }
+  void operator()(std::string_view field, int64_t number) { out += fmt::format(" {} {}", field, number); }
+  void operator()(std::string_view field, int number) { out += fmt::format(" {} {}", field, number); }
+  void operator()(std::string_view field, double number) { out += fmt::format(" {} {}", field, hexadecimal(number)); }
+  void operator()(std::string_view field, bool flag) {
+    if (flag) out += fmt::format(" {}", field);
+  }
+  template <typename Names>
+  void operator()(std::string_view field, uint8_t kind, const Names& names) {
+    out += fmt::format(" {} {}", field, names[kind]);
+  }
+  void operator()(std::string_view field, const std::vector<OperandContract>& operands) {
+    out += fmt::format(" {}", field);
+    for (const OperandContract& operand : operands) {
+      out += fmt::format(" {}:", name(operand.dtype));
+      for (const Access access : operand.access) out += access_letters[static_cast<size_t>(access)];
+    }
+  }
+  void operator()(std::string_view field, const Expr& expr) {
+    if (!expr.nodes.empty()) out += fmt::format(" {} {{{}}}", field, to_string(expr));
+  }
+  void operator()(std::string_view field, const std::optional<Expr>& expr) {
+    if (expr) (*this)(field, *expr);
+  }
+};
+
 class Printer {
  public:
   explicit Printer(const TileGraph& graph) : graph_(graph) {}
@@ -97,17 +125,8 @@ class Printer {
     }
     for (size_t i = 0; i < graph_.contracts().size(); ++i) {
       const KernelContract& contract = graph_.contracts()[i];
-      out_ += fmt::format("contract {} {} extents {} math {}", i, family_names[static_cast<size_t>(contract.family)],
-                          to_string(contract.extents), name(contract.math));
-      if (contract.family == Family::gemm) out_ += fmt::format(" {}", name(contract.math_b));
-      out_ += fmt::format(" accumulate {} stage {} operands", name(contract.accumulate), contract.stage_k);
-      for (const OperandContract& operand : contract.operands) {
-        out_ += fmt::format(" {}:", name(operand.dtype));
-        for (const Access access : operand.access) out_ += access_letters[static_cast<size_t>(access)];
-      }
-      family_words(contract);
-      out_ += fmt::format(" expr {}", contract.expr.nodes.empty() ? "none" : to_string(contract.expr));
-      if (contract.map) out_ += fmt::format(" map {}", to_string(*contract.map));
+      out_ += fmt::format("contract {} {}", i, name(contract.family));
+      visit_fields(contract, FieldPrinter{out_});
       out_ += '\n';
     }
     for (size_t i = 0; i < graph_.descriptors().size(); ++i) {
@@ -126,27 +145,6 @@ class Printer {
                           id_or(allocation.home.index, "global"), role_names[static_cast<size_t>(allocation.role)],
                           allocation.binding);
     }
-  }
-
-  // What gemm and pointwise do not have.
-  void family_words(const KernelContract& contract) {
-    if (contract.family == Family::gemm || contract.family == Family::pointwise) return;
-    if (contract.family == Family::attention) return attention_words(contract.attention);
-    out_ += fmt::format(" inner {}", contract.inner);
-    if (contract.family == Family::reduce)
-      out_ += fmt::format(" {} {}", reduce_kinds[contract.kind], end_names[contract.last ? 1 : 0]);
-    if (contract.family == Family::rowwise)
-      out_ += fmt::format(" {} epsilon {}", rowwise_kinds[contract.kind], hexadecimal(contract.epsilon));
-    if (contract.family == Family::cumulative)
-      out_ += fmt::format(" {} {}", whole_names[contract.exclusive ? 1 : 0], direction_names[contract.reverse ? 1 : 0]);
-  }
-
-  void attention_words(const KernelContract::AttentionKind& kind) {
-    out_ += fmt::format(" scale {} softcap {}", hexadecimal(kind.scale), hexadecimal(kind.softcap));
-    if (std::isfinite(kind.masked_score)) out_ += fmt::format(" masked_score {}", hexadecimal(kind.masked_score));
-    const bool flags[] = {kind.masked, kind.causal, kind.continues, kind.partial, kind.empty_is_zero};
-    for (size_t i = 0; i < std::size(flags); ++i)
-      if (flags[i]) out_ += fmt::format(" {}", attention_names[i]);
   }
 
   void interface(std::string_view kind, const InterfaceTensor& tensor) {

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "compiler/kernels/contract.h"
 #include "compiler/low/tile_graph.h"
-#include "compiler/low/verify_contract.h"
 #include "compiler/low/view_use.h"
 
 namespace low {
@@ -46,7 +46,7 @@ Problem check(const CopyDescriptor& copy) {
   return "";
 }
 
-Problem check(const KernelContract& contract) { return contract_problem(contract); }
+Problem check(const KernelContract& contract) { return low::problem(contract); }
 
 class Verifier {
  public:

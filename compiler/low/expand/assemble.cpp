@@ -46,7 +46,6 @@ void Expander::fill_box(const std::optional<Placed>& scalar, const Placed& to, D
   const Strides strides[] = {to.layout.strides};
   const CollapsedBox loops = collapse(extents, strides);
   KernelContract contract{.family = Family::pointwise, .extents = loops.extents};
-  contract.math = contract.accumulate = dtype;
   std::vector<View> views;
   Strides nowhere = loops.extents;
   for (int axis = 0; axis < nowhere.rank(); ++axis) nowhere[axis] = 0;

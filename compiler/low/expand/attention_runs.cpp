@@ -152,7 +152,6 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       contract.inner = 1;
       contract.kind =
           static_cast<uint8_t>(attributes_.empty_is_zero ? Rowwise::Kind::masked_softmax : Rowwise::Kind::softmax);
-      contract.math = sum_;
       contract.expr = converted(sum_, sum_);
       add(sum_, scores, next());
       add(sum_, scores, next());

@@ -257,7 +257,6 @@ Result<void> DistributedExpander::expand_pointwise(RegionState& region, const Op
   std::vector<Placed> places;
   const auto make_form = [&](const Rect& rect) {
     KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
-    contract.math = contract.accumulate = contract.expr.result_type();
     std::vector<Strides> strides;
     strides.reserve(places.size());
     for (const Placed& place : places) strides.push_back(place.layout.strides);

@@ -247,8 +247,7 @@ class DistributedExpander::MatmulExpansion {
 
   // Of the run over places_: the first partial sum, the extras, the other partial sums, the result.
   RunForm sum_form(const Shape& extents) {
-    KernelContract contract{
-        .family = Family::pointwise, .extents = extents, .math = accumulate(), .accumulate = accumulate()};
+    KernelContract contract{.family = Family::pointwise, .extents = extents};
     contract.expr = with_partials(epilogue_, accumulate(), extra_count(), static_cast<int>(plan_.grid_k) - 1);
     RunForm form;
     for (size_t i = 0; i < places_.size(); ++i) {

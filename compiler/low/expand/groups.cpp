@@ -71,7 +71,6 @@ Group group_of(const Graph& graph, const Op& op) {
     contract.accumulate = wide;
     inner_axes.append(cumulative.axis);
   }
-  contract.math = contract.accumulate;
   if (contract.family != Family::cumulative) {
     contract.expr = epilogue ? *epilogue : converted(leading_type(contract), type.dtype);
   }
@@ -188,7 +187,6 @@ KernelContract gather_contract(const Graph& graph, const Op& op) {
   const auto& gather = std::get<Gather>(op.attributes);
   const Shape& indices = graph.type(operands[1]).shape;
   KernelContract contract{.family = Family::gather};
-  contract.math = contract.accumulate = result;
   contract.inner = gather.mode == Gather::Mode::nd ? static_cast<int>(indices[indices.rank() - 1]) : 1;
   contract.operands.resize(3);
   for (size_t i = 0; i < 2; ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;

@@ -153,7 +153,7 @@ class Expander::MatmulExpansion {
 
   // Another superstep: the tiles share the rows, add up and apply the epilogue.
   void add_partial_sums() {
-    KernelContract sum{.family = Family::pointwise, .math = accumulate(), .accumulate = accumulate()};
+    KernelContract sum{.family = Family::pointwise};
     sum.expr =
         with_partials(epilogue_, accumulate(), static_cast<int>(extra_count()), static_cast<int>(plan_.grid_k) - 1);
     e_.builder_.begin_superstep();

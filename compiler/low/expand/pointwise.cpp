@@ -18,7 +18,6 @@ void Expander::expand_pointwise(RegionState& region, const Op& op, const SplitPl
   region.places[value] = places.back();
 
   KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
-  contract.math = contract.accumulate = contract.expr.result_type();
   contract.operands.resize(places.size());
   for (size_t i = 0; i < operands.size(); ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
   contract.operands.back().dtype = type.dtype;

@@ -3,7 +3,7 @@
 // A kernel K has: rank, extents[rank], Inputs = List<OperandOf<…>…>, Result = OperandOf<…>, body(values…).
 #pragma once
 
-#include "compiler/codegen/device/operand.h"
+#include "compiler/kernels/device/operand.h"
 
 namespace low::device {
 

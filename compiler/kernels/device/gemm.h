@@ -8,8 +8,8 @@
 // alone, to the last bit.
 #pragma once
 
-#include "compiler/codegen/device/few_rows.h"
-#include "compiler/codegen/device/operand.h"
+#include "compiler/kernels/device/few_rows.h"
+#include "compiler/kernels/device/operand.h"
 
 namespace low::device {
 

@@ -4,7 +4,7 @@
 // reverse.
 #pragma once
 
-#include "compiler/codegen/device/groups.h"
+#include "compiler/kernels/device/groups.h"
 
 namespace low::device {
 

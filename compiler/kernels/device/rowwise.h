@@ -5,7 +5,7 @@
 // elements. The result may lie exactly where an operand lies.
 #pragma once
 
-#include "compiler/codegen/device/groups.h"
+#include "compiler/kernels/device/groups.h"
 
 namespace low::device {
 

@@ -5,7 +5,7 @@
 // place of the extreme element, last: of the last one; map(element) -> Accumulate; body(sum, values…).
 #pragma once
 
-#include "compiler/codegen/device/groups.h"
+#include "compiler/kernels/device/groups.h"
 
 namespace low::device {
 

@@ -4,7 +4,7 @@
 // of indices, Result over the outer axes.
 #pragma once
 
-#include "compiler/codegen/device/groups.h"
+#include "compiler/kernels/device/groups.h"
 
 namespace low::device {
 

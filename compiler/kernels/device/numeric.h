@@ -3,7 +3,7 @@
 // integer, wrapping integers.
 #pragma once
 
-#include "compiler/codegen/device/base.h"
+#include "compiler/kernels/device/base.h"
 
 namespace low::device {
 

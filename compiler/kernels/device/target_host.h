@@ -1,8 +1,8 @@
 // What x86-64 hosts give the kernels: vectors, a clock, and the routines that clang may call by itself.
 #pragma once
 
-#include "compiler/codegen/device/numeric.h"
-#include "compiler/codegen/device/tiling.h"
+#include "compiler/kernels/data/tiling.h"
+#include "compiler/kernels/device/numeric.h"
 
 namespace low::device {
 

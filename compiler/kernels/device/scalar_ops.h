@@ -2,7 +2,7 @@
 // in f32 and round.
 #pragma once
 
-#include "compiler/codegen/device/math.h"
+#include "compiler/kernels/device/math.h"
 
 namespace low::device {
 

@@ -1,8 +1,8 @@
 // What the kernels over groups share: walking over axes, combining, and writing results in blocks.
 #pragma once
 
-#include "compiler/codegen/device/operand.h"
-#include "compiler/codegen/device/rows.h"
+#include "compiler/kernels/data/rows.h"
+#include "compiler/kernels/device/operand.h"
 
 namespace low::device {
 

@@ -15,7 +15,7 @@
 // the size of a key block, which is the same on all targets, and on nothing else, to the last bit.
 #pragma once
 
-#include "compiler/codegen/device/gemm.h"
+#include "compiler/kernels/device/gemm.h"
 
 namespace low::device {
 

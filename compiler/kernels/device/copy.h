@@ -4,8 +4,8 @@
 // A kernel K has: Source, Destination, overflow. Run data: rank, counts[rank], chunk; operands: source, destination.
 #pragma once
 
-#include "compiler/codegen/device/lanes.h"
-#include "compiler/codegen/device/operand.h"
+#include "compiler/kernels/device/lanes.h"
+#include "compiler/kernels/device/operand.h"
 
 namespace low::device {
 

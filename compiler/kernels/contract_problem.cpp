@@ -1,10 +1,10 @@
-#include "compiler/low/verify_contract.h"
+#include <fmt/format.h>
 
 #include <cmath>
 
-#include <fmt/format.h>
-
-#include "compiler/low/tile_text.h"
+#include "compiler/graph/graph.h"
+#include "compiler/graph/kind_names.h"
+#include "compiler/kernels/contract.h"
 
 namespace low {
 namespace {
@@ -14,10 +14,6 @@ bool accumulates(DType dtype) {
          dtype == DType::u32 || dtype == DType::u64;
 }
 
-std::string_view family_name(const KernelContract& contract) {
-  return tile_text::family_names[static_cast<size_t>(contract.family)];
-}
-
 // Extents and `inner`, without which nothing else can be said.
 std::string check_extents(const KernelContract& contract) {
   const int rank = contract.extents.rank();
@@ -25,7 +21,7 @@ std::string check_extents(const KernelContract& contract) {
     case Family::gemm:
     case Family::pointwise:
       if (!checked_elements(contract.extents.extents())) break;
-      if (contract.inner != 0) return fmt::format("{} has {} inner axes", family_name(contract), contract.inner);
+      if (contract.inner != 0) return fmt::format("{} has {} inner axes", name(contract.family), contract.inner);
       if (contract.family == Family::gemm && rank != 3)
         return fmt::format("gemm has extents {}, expected (m, n, k)", to_string(contract.extents));
       if (contract.family == Family::pointwise && rank == 0) return "pointwise has no axes";
@@ -37,7 +33,7 @@ std::string check_extents(const KernelContract& contract) {
       const int fewest = contract.family == Family::gather ? 0 : 1;
       const int most = contract.family == Family::cumulative ? 1 : rank - 1;
       if (contract.inner < fewest || contract.inner > most || contract.inner >= rank) {
-        return fmt::format("{} has {} inner axes of {}", family_name(contract), contract.inner, rank);
+        return fmt::format("{} has {} inner axes of {}", name(contract.family), contract.inner, rank);
       }
       if (contract.family == Family::gather && rank - contract.inner == max_rank)
         return "gather has no room for an index";
@@ -95,7 +91,8 @@ std::string check_family(const KernelContract& contract) {
       if (!accumulates(contract.accumulate))
         return fmt::format("gemm cannot accumulate in {}", name(contract.accumulate));
       for (const DType math : {contract.math, contract.math_b}) {
-        if (math == DType::boolean || is_float(math) != is_float(contract.accumulate))
+        if (math == DType::boolean || is_float(math) != is_float(contract.accumulate) ||
+            (math == DType::f64 && contract.accumulate == DType::f32))
           return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(math), name(contract.accumulate));
       }
       return "";
@@ -146,7 +143,7 @@ std::string check_family(const KernelContract& contract) {
 
 }  // namespace
 
-std::string contract_problem(const KernelContract& contract) {
+std::string problem(const KernelContract& contract) {
   if (std::string found = check_extents(contract); !found.empty()) return found;
   const bool attention = contract.family == Family::attention;
   const bool plain = contract.family == Family::cumulative || contract.family == Family::gather ||

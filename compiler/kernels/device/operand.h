@@ -1,8 +1,8 @@
 // Operands: where they are, and how the innermost loop of a kernel walks along them.
 #pragma once
 
-#include "compiler/codegen/device/scalar_ops.h"
-#include "compiler/codegen/device/target_host.h"
+#include "compiler/kernels/device/scalar_ops.h"
+#include "compiler/kernels/device/target_host.h"
 #include "runtime/format/abi.h"
 
 namespace low::device {

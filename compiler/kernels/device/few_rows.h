@@ -3,8 +3,8 @@
 // bit for bit: over a slice of the depth in the order of k, then slice by slice.
 #pragma once
 
-#include "compiler/codegen/device/lanes.h"
-#include "compiler/codegen/device/operand.h"
+#include "compiler/kernels/device/lanes.h"
+#include "compiler/kernels/device/operand.h"
 
 namespace low::device {
 

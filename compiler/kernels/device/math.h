@@ -7,7 +7,7 @@
 // Taylor coefficients.
 #pragma once
 
-#include "compiler/codegen/device/numeric.h"
+#include "compiler/kernels/device/numeric.h"
 
 namespace low::device::math {
 
