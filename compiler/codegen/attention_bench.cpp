@@ -17,10 +17,8 @@ constexpr Heads heads[] = {{46, 729, 72},  {92, 729, 72},    {128, 729, 72}, {36
 
 KernelContract contract(const Heads& h, DType dtype) {
   KernelContract c;
-  c.family = Family::attention;
+  c.family = AttentionKernel{.masked = h.masked, .scale = 0.125};
   c.extents = {h.m, h.n, h.d, h.d};
-  c.attention.scale = 0.125;
-  c.attention.masked = h.masked;
   const std::vector<Access> rows = {Access::strided, Access::unit};
   c.operands.assign(3, {dtype, rows});
   if (h.masked) c.operands.push_back({DType::f32, rows});
@@ -36,7 +34,7 @@ void run(benchmark::State& state, const testing::Code& code, const KernelContrac
   // Heads are packed: rows of 16 of them.
   for (size_t i = 0; i < c.operands.size(); ++i) {
     const Shape extents = operand_extents(c, i);
-    const bool mask = c.attention.masked && i == 3;
+    const bool mask = c.as<AttentionKernel>()->masked && i == 3;
     operands.push_back(memory.add(c.operands[i].dtype, extents, {mask ? extents[1] : extents[1] * 16, 1}));
     if (i + 1 == c.operands.size()) break;
     memory.write(operands[i], testing::small_values(operands[i].dtype, extents.elements(), random));

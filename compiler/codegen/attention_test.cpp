@@ -40,13 +40,12 @@ Access access_of(int64_t extent, int64_t stride) {
 }
 
 // Strides of operands as blocks of a larger row-major matrix; set_access() when all are known.
-Case make(std::string what, const Shape& extents, KernelContract::AttentionKind kind, DType qkv = DType::f32,
+Case make(std::string what, const Shape& extents, const AttentionKernel& kind, DType qkv = DType::f32,
           DType mask = DType::boolean) {
   Case c;
   c.what = std::move(what) + " " + to_string(extents);
-  c.contract.family = Family::attention;
   c.contract.extents = extents;
-  c.contract.attention = kind;
+  c.contract.family = kind;
   c.contract.operands = {{qkv, {}}, {qkv, {}}, {qkv, {}}};
   if (kind.masked) c.contract.operands.push_back({mask, {}});
   if (kind.causal) c.contract.operands.push_back({DType::i32, {}});
@@ -79,7 +78,7 @@ std::vector<double> decoded(DType type, const std::vector<uint64_t>& bits) {
 // softmax(score) v for whole rows, before the epilogue; no state.
 std::vector<double> oracle(const Case& c, const std::vector<std::vector<uint64_t>>& operands) {
   const Shape& extents = c.contract.extents;
-  const KernelContract::AttentionKind& kind = c.contract.attention;
+  const AttentionKernel& kind = *c.contract.as<AttentionKernel>();
   const auto m = static_cast<size_t>(extents[0]), n = static_cast<size_t>(extents[1]),
              d = static_cast<size_t>(extents[2]), dv = static_cast<size_t>(extents[3]);
   const std::vector<double> q = decoded(c.contract.operands[0].dtype, operands[0]),
@@ -134,7 +133,7 @@ void compare(DType type, const std::vector<uint64_t>& got, const std::vector<uin
 }
 
 std::vector<uint64_t> elements_of(const Case& c, size_t index, std::mt19937_64& random) {
-  const AttentionOperands known = attention_operands(c.contract);
+  const AttentionOperands known = attention_operands(*c.contract.as<AttentionKernel>());
   const DType type = c.contract.operands[index].dtype;
   const Shape extents = operand_extents(c.contract, index);
   std::vector<uint64_t> elements;
@@ -193,11 +192,11 @@ void run_cases(std::vector<Case> all) {
       first_results.emplace(index, got);
       const DType type = c.contract.operands.back().dtype;
       compare(type, got, run_kernel(c.contract, values), c.tolerance);
-      const KernelContract::AttentionKind& kind = c.contract.attention;
+      const AttentionKernel& kind = *c.contract.as<AttentionKernel>();
       if (!kind.continues && !kind.partial && c.contract.expr.inputs == 1) {
         std::vector<uint64_t> want;
         for (const double value : oracle(c, values)) {
-          const uint64_t normalized[] = {encode(c.contract.accumulate, value, Overflow::propagate)};
+          const uint64_t normalized[] = {encode(kind.accumulate, value, Overflow::propagate)};
           want.push_back(evaluate(c.contract.expr, normalized));
         }
         compare(type, got, want, c.tolerance);
@@ -206,7 +205,7 @@ void run_cases(std::vector<Case> all) {
   }
 }
 
-using Kind = KernelContract::AttentionKind;
+using Kind = AttentionKernel;
 
 TEST(AttentionKernel, Sizes) {
   std::vector<Case> cases;
@@ -285,13 +284,13 @@ TEST(AttentionKernel, TypesAndSoftcap) {
   for (const DType type :
        {DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f64}) {
     Case c = make(std::string(name(type)), {34, 99, 40, 17}, {.scale = 0.1}, type);
-    c.contract.math = type == DType::f8e4m3fn ? DType::bf16 : DType::f32;
+    c.contract.get<AttentionKernel>().math = type == DType::f8e4m3fn ? DType::bf16 : DType::f32;
     // Of f64, the rounding to f32 is not in the oracle.
     cases.push_back(c);
     c.contract.operands[1].dtype = DType::f32;
     c.contract.operands[3].dtype = DType::f16;
     c.contract.expr = convert_expr(DType::f32, DType::f16);
-    c.contract.math = DType::f32;
+    c.contract.get<AttentionKernel>().math = DType::f32;
     c.tolerance = 1e-3;
     cases.push_back(c);
   }
@@ -310,14 +309,15 @@ TEST(AttentionKernel, DoublePrecision) {
         make("f64", {7, 150, 5, 9},
              {.masked = extra, .causal = extra, .empty_is_zero = extra, .scale = 0.5, .softcap = extra ? 2.0 : 0.0},
              DType::f64);
-    c.contract.math = c.contract.accumulate = c.contract.operands.back().dtype = DType::f64;
+    auto& kind = c.contract.get<AttentionKernel>();
+    kind.math = kind.accumulate = c.contract.operands.back().dtype = DType::f64;
     c.contract.expr = convert_expr(DType::f64, DType::f64);
     c.tolerance = 1e-12;
     c.diagonal = 70;
     c.mask_style = 1;
     cases.push_back(c);
-    c.contract.attention.partial = true;
-    c.contract.attention.continues = extra;
+    kind.partial = true;
+    kind.continues = extra;
     c.contract.operands.back().dtype = DType::f64;
     if (extra) c.contract.operands.insert(c.contract.operands.end() - 1, {DType::f64, {}});
     c.contract.expr = {};
@@ -477,7 +477,7 @@ TEST(AttentionKernel, RefusesWhatItDoesNotImplement) {
             "implements");
   c = make("wrong", {2, 3, 4, 4}, {});
   set_access(c);
-  c.contract.attention.softcap = -1;
+  c.contract.get<AttentionKernel>().softcap = -1;
   kernels.contracts = {c.contract};
   EXPECT_FALSE(scratch_bytes(kernels, "host-x86-64-v4"));
 }

@@ -23,8 +23,9 @@ std::string unimplemented(const KernelContract& contract) {
     if (contract.operands[result].access[static_cast<size_t>(axis)] == Access::broadcast && axes[axis] > 1)
       return fmt::format("a result that is broadcast along axis {}", axis);
   }
-  if (contract.family == Family::reduce && contract.accumulate == DType::boolean) return "elements combined in bool";
-  if (contract.family == Family::attention) {
+  const auto* reduce = contract.as<ReduceKernel>();
+  if (reduce != nullptr && reduce->accumulate == DType::boolean) return "elements combined in bool";
+  if (contract.is<AttentionKernel>()) {
     for (const int axis : {2, 3}) {
       if (contract.extents[axis] > max_head_size)
         return fmt::format("a head size of {}, above {}", contract.extents[axis], max_head_size);
@@ -35,22 +36,19 @@ std::string unimplemented(const KernelContract& contract) {
 
 // Of one run of a contract that was checked.
 uint64_t contract_scratch_bytes(const KernelContract& contract, const CodegenTarget& target) {
-  if (contract.family == Family::gemm && contract.accumulate == DType::f32) {
-    const device::GemmBlocks blocks =
-        device::gemm_blocks(target.tiling, contract.extents[0], contract.extents[1], contract.extents[2]);
+  const Shape& e = contract.extents;
+  if (const auto* gemm = contract.as<GemmKernel>(); gemm != nullptr && gemm->accumulate == DType::f32)
+    return static_cast<uint64_t>(device::gemm_blocks(target.tiling, e[0], e[1], e[2]).end) * sizeof(float);
+  if (const auto* attention = contract.as<AttentionKernel>()) {
+    if (attention->accumulate == DType::f64) return static_cast<uint64_t>(e[3]) * sizeof(double);
+    const device::AttentionBlocks blocks =
+        device::attention_blocks(target.tiling, e[0], e[1], e[2], e[3], attention->masked);
     return static_cast<uint64_t>(blocks.end) * sizeof(float);
   }
-  if (contract.family == Family::attention) {
-    const Shape& extents = contract.extents;
-    if (contract.accumulate == DType::f64) return static_cast<uint64_t>(extents[3]) * sizeof(double);
-    const device::AttentionBlocks blocks = device::attention_blocks(target.tiling, extents[0], extents[1], extents[2],
-                                                                    extents[3], contract.attention.masked);
-    return static_cast<uint64_t>(blocks.end) * sizeof(float);
-  }
-  if (contract.family == Family::rowwise) {
-    const device::RowPlan plan = device::row_plan(contract.extents.rank(), contract.inner, contract.extents.begin(),
-                                                  contract.operands[0].access.data());
-    return static_cast<uint64_t>(plan.kept) * byte_size(contract.accumulate);
+  if (const auto* rowwise = contract.as<RowwiseKernel>()) {
+    const device::RowPlan plan =
+        device::row_plan(e.rank(), rowwise->inner, e.begin(), contract.operands[0].access.data());
+    return static_cast<uint64_t>(plan.kept) * byte_size(rowwise->accumulate);
   }
   return 0;
 }

@@ -44,7 +44,7 @@ std::string emit_body(const KernelContract& contract, std::span<const OperandCon
                      fmt::join(parameters, ", "), emit_expr(contract.expr, inputs));
 }
 
-std::string emit_gemm(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const GemmKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
   return fmt::format(
@@ -56,13 +56,13 @@ std::string emit_gemm(const KernelContract& contract) {
              "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             contract.extents[0], contract.extents[1], contract.extents[2], value_type(contract.math),
-             value_type(contract.math_b), value_type(contract.accumulate), operand_type(operands[0]),
+             contract.extents[0], contract.extents[1], contract.extents[2], value_type(kernel.math_a),
+             value_type(kernel.math_b), value_type(kernel.accumulate), operand_type(operands[0]),
              operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
-         emit_body(contract, extras, &contract.accumulate);
+         emit_body(contract, extras, &kernel.accumulate);
 }
 
-std::string emit_pointwise(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const PointwiseKernel&) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> inputs = operands.first(operands.size() - 1);
   return fmt::format(
@@ -80,7 +80,7 @@ std::string emit_axes(const KernelContract& contract) {
   return fmt::format(
       "  static constexpr int rank = {}, inner = {};\n"
       "  static constexpr i64 extents[rank] = {{{}}};\n",
-      contract.extents.rank(), contract.inner, fmt::join(contract.extents, ", "));
+      contract.extents.rank(), inner_axes(contract), fmt::join(contract.extents, ", "));
 }
 
 std::string_view combine_name(Reduce::Kind kind) {
@@ -99,15 +99,13 @@ std::string_view combine_name(Reduce::Kind kind) {
   return "min";
 }
 
-std::string emit_reduce(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const ReduceKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(1, operands.size() - 2);
-  const auto kind = static_cast<Reduce::Kind>(contract.kind);
   const DType sum = leading_type(contract);
-  const bool index = kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min;
   const std::vector<std::string> input{"x"};
-  const std::string map = contract.map ? emit_expr(*contract.map, input)
-                                       : fmt::format("    return convert<{}>(x);\n", value_type(contract.accumulate));
+  const std::string map = kernel.map ? emit_expr(*kernel.map, input)
+                                     : fmt::format("    return convert<{}>(x);\n", value_type(kernel.accumulate));
   return emit_axes(contract) +
          fmt::format(
              "  using Accumulate = {};\n"
@@ -118,13 +116,13 @@ std::string emit_reduce(const KernelContract& contract) {
              "  static constexpr Combine kind = Combine::{};\n"
              "  static constexpr bool index = {}, last = {};\n"
              "  static LOW_INLINE {} map({} x) {{\n{}  }}\n",
-             value_type(contract.accumulate), value_type(sum), operand_type(operands[0]), operand_list(extras),
-             operand_type(operands.back()), combine_name(kind), index, contract.last, value_type(contract.accumulate),
-             value_type(operands[0].dtype), map) +
+             value_type(kernel.accumulate), value_type(sum), operand_type(operands[0]), operand_list(extras),
+             operand_type(operands.back()), combine_name(kernel.kind), kernel.is_index(), kernel.last,
+             value_type(kernel.accumulate), value_type(operands[0].dtype), map) +
          emit_body(contract, extras, &sum);
 }
 
-std::string emit_rowwise(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const RowwiseKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(1, operands.size() - 2);
   return emit_axes(contract) +
@@ -135,22 +133,22 @@ std::string emit_rowwise(const KernelContract& contract) {
              "  using Result = {};\n"
              "  static constexpr Normalize kind = Normalize::{};\n"
              "  static constexpr f64 epsilon = {:a};\n",
-             value_type(contract.accumulate), operand_type(operands[0]), operand_list(extras),
-             operand_type(operands.back()), rowwise_kinds[contract.kind], contract.epsilon) +
-         emit_body(contract, extras, &contract.accumulate);
+             value_type(kernel.accumulate), operand_type(operands[0]), operand_list(extras),
+             operand_type(operands.back()), rowwise_kinds[static_cast<size_t>(kernel.kind)], kernel.epsilon) +
+         emit_body(contract, extras, &kernel.accumulate);
 }
 
-std::string emit_cumulative(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const CumulativeKernel& kernel) {
   return emit_axes(contract) + fmt::format(
                                    "  using Accumulate = {};\n"
                                    "  using X = {};\n"
                                    "  using Result = {};\n"
                                    "  static constexpr bool exclusive = {}, reverse = {};\n",
-                                   value_type(contract.accumulate), operand_type(contract.operands[0]),
-                                   operand_type(contract.operands[1]), contract.exclusive, contract.reverse);
+                                   value_type(kernel.accumulate), operand_type(contract.operands[0]),
+                                   operand_type(contract.operands[1]), kernel.exclusive, kernel.reverse);
 }
 
-std::string emit_gather(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const GatherKernel&) {
   return emit_axes(contract) + fmt::format(
                                    "  using Data = {};\n"
                                    "  using Index = {};\n"
@@ -164,10 +162,9 @@ std::string optional_operand_type(const KernelContract& contract, size_t index) 
   return index > 0 ? operand_type(contract.operands[index]) : "OperandOf<f32, Access::strided, Access::strided>";
 }
 
-std::string emit_attention(const KernelContract& contract) {
+std::string emit_family(const KernelContract& contract, const AttentionKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
-  const KernelContract::AttentionKind& kind = contract.attention;
-  const AttentionOperands known = attention_operands(contract);
+  const AttentionOperands known = attention_operands(kernel);
   const std::span<const OperandContract> extras = operands.subspan(known.extras, operands.size() - known.extras - 1);
   std::string text = fmt::format(
       "  static constexpr i64 m = {}, n = {}, d = {}, dv = {};\n"
@@ -183,34 +180,19 @@ std::string emit_attention(const KernelContract& contract) {
       "  static constexpr int mask = {}, diagonal = {}, state = {}, extras = {};\n"
       "  static constexpr bool bool_mask = {}, partial = {}, empty_is_zero = {};\n"
       "  static constexpr f64 scale = {:a}, softcap = {:a}, masked_score = {};\n",
-      contract.extents[0], contract.extents[1], contract.extents[2], contract.extents[3], value_type(contract.math),
-      value_type(contract.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
+      contract.extents[0], contract.extents[1], contract.extents[2], contract.extents[3], value_type(kernel.math),
+      value_type(kernel.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
       optional_operand_type(contract, known.mask), optional_operand_type(contract, known.state), operand_list(extras),
       operand_type(operands.back()), known.mask, known.diagonal, known.state, known.extras,
-      known.mask > 0 && operands[known.mask].dtype == DType::boolean, kind.partial, kind.empty_is_zero, kind.scale,
-      kind.softcap, std::isfinite(kind.masked_score) ? fmt::format("{:a}", kind.masked_score) : "-math::infinity_f64");
-  if (!kind.partial) text += emit_body(contract, extras, &contract.accumulate);
+      known.mask > 0 && operands[known.mask].dtype == DType::boolean, kernel.partial, kernel.empty_is_zero,
+      kernel.scale, kernel.softcap,
+      std::isfinite(kernel.masked_score) ? fmt::format("{:a}", kernel.masked_score) : "-math::infinity_f64");
+  if (!kernel.partial) text += emit_body(contract, extras, &kernel.accumulate);
   return text;
 }
 
 std::string emit_contract(const KernelContract& contract) {
-  switch (contract.family) {
-    case Family::gemm:
-      return emit_gemm(contract);
-    case Family::pointwise:
-      return emit_pointwise(contract);
-    case Family::reduce:
-      return emit_reduce(contract);
-    case Family::rowwise:
-      return emit_rowwise(contract);
-    case Family::cumulative:
-      return emit_cumulative(contract);
-    case Family::attention:
-      return emit_attention(contract);
-    case Family::gather:
-      break;
-  }
-  return emit_gather(contract);
+  return std::visit([&](const auto& kernel) { return emit_family(contract, kernel); }, contract.family);
 }
 
 std::string emit_copy(const CopyKernel& copy) {
@@ -224,7 +206,7 @@ std::string emit_copy(const CopyKernel& copy) {
 
 std::string_view family_function(const KernelSet& kernels, uint32_t kernel) {
   if (kernel >= kernels.contracts.size()) return "copy";
-  return name(kernels.contracts[kernel].family);
+  return family_name(kernels.contracts[kernel]);
 }
 
 std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {

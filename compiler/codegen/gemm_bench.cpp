@@ -29,7 +29,7 @@ Expr gelu(DType result) {
 
 KernelContract contract(const Shape3& s, DType operands, bool fused, bool transposed_b) {
   KernelContract c;
-  c.family = Family::gemm;
+  c.family = GemmKernel();
   c.extents = {s.m, s.n, s.k};
   const std::vector<Access> rows = {Access::strided, Access::unit}, columns = {Access::unit, Access::strided};
   c.operands = {{operands, rows}, {operands, transposed_b ? columns : rows}};

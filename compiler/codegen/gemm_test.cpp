@@ -33,7 +33,7 @@ Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
   Case c;
   c.what = std::string(name(a)) + " " + std::string(name(b)) + " " + std::string(name(result)) + " " +
            to_string(Shape{m, n, k});
-  c.contract = {.family = Family::gemm,
+  c.contract = {.family = GemmKernel(),
                 .extents = {m, n, k},
                 .operands = {rows(a), rows(b), rows(result)},
                 .expr = convert_sum(DType::f32, result)};
@@ -103,7 +103,7 @@ void check(const std::vector<Case>& cases) {
       const std::vector<uint64_t> got = memory.read(operands.back());
       size_t wrong = 0;
       for (size_t i = 0; i < got.size(); ++i) {
-        std::vector<uint64_t> inputs = {sum_bits(contract.accumulate, sums[i])};
+        std::vector<uint64_t> inputs = {sum_bits(contract.as<GemmKernel>()->accumulate, sums[i])};
         for (size_t extra = 2; extra < values.size(); ++extra) inputs.push_back(values[extra][i]);
         const uint64_t want = evaluate(contract.expr, inputs);
         if (got[i] != want && ++wrong < 4) {
@@ -155,7 +155,7 @@ TEST(Gemm, FewRows) {
                            DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::i8, DType::boolean}) {
     cases.push_back(plain(3, 77, 300, type, type, DType::f32));
     Case rounded = plain(2, 49, 3, type, type, DType::f32);
-    rounded.contract.math = rounded.contract.math_b = DType::f8e4m3fn;
+    rounded.contract.family = GemmKernel{.math_a = DType::f8e4m3fn, .math_b = DType::f8e4m3fn};
     cases.push_back(rounded);
     Case transposed = plain(2, 49, 37, type, type, DType::f32);
     transposed.contract.operands[1] = columns(type);
@@ -263,13 +263,12 @@ TEST(Gemm, StorageTypes) {
   cases.push_back(plain(5, 7, 11, DType::f64, DType::u8, DType::f32));
   for (const DType math : {DType::f16, DType::bf16, DType::f8e4m3fn}) {
     cases.push_back(plain(5, 37, 11, DType::f8e5m2, DType::f32, DType::f32));
-    cases.back().contract.math = cases.back().contract.math_b = math;
+    cases.back().contract.family = GemmKernel{.math_a = math, .math_b = math};
   }
   // Each operand has its own.
   for (const int64_t m : {2, 19}) {
     cases.push_back(plain(m, 37, 23, DType::f32, DType::f32, DType::f32));
-    cases.back().contract.math = DType::f8e5m2;
-    cases.back().contract.math_b = DType::f8e4m3fn;
+    cases.back().contract.family = GemmKernel{.math_a = DType::f8e5m2, .math_b = DType::f8e4m3fn};
   }
   check(cases);
 }
@@ -335,8 +334,7 @@ TEST(Gemm, IntegersAndDoubles) {
   std::vector<Case> cases;
   const auto add = [&](DType a, DType b, DType math, DType sum, DType result) {
     Case c = plain(11, 71, 13, a, b, result);
-    c.contract.math = c.contract.math_b = math;
-    c.contract.accumulate = sum;
+    c.contract.family = GemmKernel{.math_a = math, .math_b = math, .accumulate = sum};
     c.contract.expr = convert_sum(sum, result);
     cases.push_back(c);
   };

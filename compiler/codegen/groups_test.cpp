@@ -77,7 +77,7 @@ void run_cases(const std::vector<Case>& all) {
     KernelContract contract = c.contract;
     for (size_t i = 0; i < contract.operands.size(); ++i) {
       // Of gather's data, the access says which axes there are.
-      Shape extents = contract.family == Family::gather && i == 0 ? contract.extents : operand_extents(contract, i);
+      Shape extents = contract.is<GatherKernel>() && i == 0 ? contract.extents : operand_extents(contract, i);
       contract.operands[i].access = access_of(extents, c.strides[i]);
     }
     kernels.contracts.push_back(contract);
@@ -92,7 +92,7 @@ void run_cases(const std::vector<Case>& all) {
       Memory memory;
       std::vector<Operand> operands;
       std::vector<std::vector<uint64_t>> values;
-      const bool gather = contract.family == Family::gather;
+      const bool gather = contract.is<GatherKernel>();
       for (size_t i = 0; i < contract.operands.size(); ++i) {
         const DType type = contract.operands[i].dtype;
         const Shape extents = operand_extents(contract, i);
@@ -188,11 +188,8 @@ std::vector<Layout> layouts() {
 
 KernelContract reduce_contract(const Layout& layout, Reduce::Kind kind, DType x, DType sum, DType result) {
   KernelContract contract;
-  contract.family = Family::reduce;
+  contract.family = ReduceKernel{.inner = layout.inner, .kind = kind, .accumulate = sum};
   contract.extents = layout.extents;
-  contract.inner = layout.inner;
-  contract.kind = static_cast<uint8_t>(kind);
-  contract.accumulate = sum;
   contract.operands = {{x, {}}, {result, {}}};
   contract.expr = convert_expr(leading_type(contract), result);
   return contract;
@@ -217,7 +214,7 @@ TEST(ReduceKernel, LayoutsAndKinds) {
       const Shape outer = outer_extents(c.contract);
       c.strides = {layout.x, row_major(outer)};
       c.tolerance = kind == Reduce::Kind::product ? 1e-5 : 0;  // sums of quarters are exact
-      c.contract.last = cases.size() % 2 == 0;
+      c.contract.get<ReduceKernel>().last = cases.size() % 2 == 0;
       cases.push_back(c);
     }
   }
@@ -249,7 +246,7 @@ TEST(ReduceKernel, TypesAndSpecialValues) {
         // Products of many elements round in between.
         c.tolerance = kind == Reduce::Kind::product && is_float(t.sum) ? (t.result == DType::f16 ? 2e-3 : 1e-5) : 0;
         c.special = is_float(t.x) && kind != Reduce::Kind::sum && kind != Reduce::Kind::product;
-        c.contract.last = is_index(kind) && cases.size() % 2 == 0;
+        c.contract.get<ReduceKernel>().last = is_index(kind) && cases.size() % 2 == 0;
         cases.push_back(c);
       }
     }
@@ -267,7 +264,7 @@ TEST(ReduceKernel, MapAndEpilogue) {
     c.contract = reduce_contract(layout, Reduce::Kind::sum, DType::f16, DType::f32, DType::f32);
     ExprBuilder map(1);
     const uint16_t x = map.convert(map.input(0, DType::f16), DType::f32);
-    c.contract.map = std::move(map).finish(map.binary(ExprOp::mul, x, x));
+    c.contract.get<ReduceKernel>().map = std::move(map).finish(map.binary(ExprOp::mul, x, x));
     ExprBuilder epilogue(3);
     const uint16_t mean =
         epilogue.binary(ExprOp::div, epilogue.input(0, DType::f32), epilogue.constant(DType::f32, 21));
@@ -295,14 +292,13 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
       if (static_cast<size_t>(kind) % 2 != number % 2) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));
-      c.contract.family = Family::rowwise;
       c.contract.extents = layout.extents;
-      c.contract.inner = layout.inner;
-      c.contract.kind = static_cast<uint8_t>(kind);
-      c.contract.epsilon = kind == Rowwise::Kind::layer_norm || kind == Rowwise::Kind::rms_norm ? 1e-5 : 0;
+      const double epsilon = kind == Rowwise::Kind::layer_norm || kind == Rowwise::Kind::rms_norm ? 1e-5 : 0;
       constexpr DType types[] = {DType::f32, DType::f16, DType::f32, DType::bf16, DType::f64};
       const DType type = types[cases.size() % 5];
-      c.contract.accumulate = type == DType::f64 ? DType::f64 : DType::f32;
+      const DType accumulate = type == DType::f64 ? DType::f64 : DType::f32;
+      c.contract.family =
+          RowwiseKernel{.inner = layout.inner, .kind = kind, .accumulate = accumulate, .epsilon = epsilon};
       const bool extras = cases.size() % 3 == 0;
       const DType result = extras ? DType::f32 : type;
       c.contract.operands = {{type, {}}};
@@ -318,8 +314,7 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
       }
       c.contract.operands.push_back({result, {}});
       c.strides.push_back(cases.size() % 2 == 0 ? row_major(layout.extents) : column_major(layout.extents));
-      c.contract.expr = extras ? scale_and_shift(c.contract.accumulate, DType::f32, result)
-                               : convert_expr(c.contract.accumulate, result);
+      c.contract.expr = extras ? scale_and_shift(accumulate, DType::f32, result) : convert_expr(accumulate, result);
       c.tolerance = result == DType::bf16 ? 1e-2 : result == DType::f16 ? 2e-3 : 3e-6;
       cases.push_back(c);
     }
@@ -334,17 +329,14 @@ TEST(RowwiseKernel, SpecialValues) {
     for (const bool columns : {false, true}) {
       Case c;
       c.what = std::string(columns ? "columns" : "rows") + ", kind " + std::to_string(static_cast<int>(kind));
-      c.contract.family = Family::rowwise;
+      c.contract.family = RowwiseKernel{.kind = kind, .epsilon = kind == Rowwise::Kind::layer_norm ? 1e-3 : 0};
       // Small groups, so that some hold -infinities alone.
       const bool small = kind == Rowwise::Kind::masked_softmax;
       c.contract.extents = small ? Shape{2000, 2} : Shape{40, 5};
       const int64_t rows = c.contract.extents[0], elements = c.contract.extents[1];
-      c.contract.inner = 1;
-      c.contract.kind = static_cast<uint8_t>(kind);
       c.contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
       c.strides = {columns ? Strides{1, rows} : Strides{elements, 1}, Strides{elements, 1}};
       c.contract.expr = convert_expr(DType::f32, DType::f32);
-      c.contract.epsilon = kind == Rowwise::Kind::layer_norm ? 1e-3 : 0;
       c.tolerance = 1e-5;
       c.special = true;
       cases.push_back(c);
@@ -359,10 +351,8 @@ TEST(RowwiseKernel, GroupsBeyondScratch) {
   for (const Rowwise::Kind kind : {Rowwise::Kind::softmax, Rowwise::Kind::layer_norm, Rowwise::Kind::masked_softmax}) {
     Case c;
     c.what = "kind " + std::to_string(static_cast<int>(kind));
-    c.contract.family = Family::rowwise;
+    c.contract.family = RowwiseKernel{.inner = 2, .kind = kind};
     c.contract.extents = {1, 2, 400001};
-    c.contract.inner = 2;
-    c.contract.kind = static_cast<uint8_t>(kind);
     c.contract.operands = {{DType::f8e4m3fn, {}}, {DType::f32, {}}};
     c.strides = {row_major(c.contract.extents), row_major(c.contract.extents)};
     c.contract.expr = convert_expr(DType::f32, DType::f32);
@@ -376,10 +366,8 @@ TEST(RowwiseKernel, InPlace) {
   KernelSet kernels;
   for (const bool columns : {false, true}) {
     KernelContract contract;
-    contract.family = Family::rowwise;
+    contract.family = RowwiseKernel();
     contract.extents = {33, 7};
-    contract.inner = 1;
-    contract.kind = static_cast<uint8_t>(Rowwise::Kind::softmax);
     const OperandContract lines{
         DType::f32, columns ? std::vector{Access::unit, Access::strided} : std::vector{Access::strided, Access::unit}};
     contract.operands = {lines, lines};
@@ -411,12 +399,10 @@ TEST(CumulativeKernel, LayoutsAndTypes) {
       Case c;
       const DType type = types[cases.size() % 7];
       c.what = layout.what + " of " + std::string(name(type)) + ", mode " + std::to_string(mode);
-      c.contract.family = Family::cumulative;
+      c.contract.family = CumulativeKernel{.accumulate = !is_float(type) || type == DType::f64 ? type : DType::f32,
+                                           .exclusive = mode % 2 == 1,
+                                           .reverse = mode >= 2};
       c.contract.extents = layout.extents;
-      c.contract.inner = 1;
-      c.contract.exclusive = mode % 2 == 1;
-      c.contract.reverse = mode >= 2;
-      c.contract.accumulate = !is_float(type) || type == DType::f64 ? type : DType::f32;
       c.contract.operands = {{type, {}}, {type, {}}};
       c.strides = {layout.x, cases.size() % 3 == 0 ? column_major(layout.extents) : row_major(layout.extents)};
       cases.push_back(c);  // sums of quarters are exact, and round alike where they are written
@@ -431,9 +417,8 @@ TEST(GatherKernel, LayoutsAndTypes) {
                        std::vector<Strides> strides) {
     Case c;
     c.what = std::move(what);
-    c.contract.family = Family::gather;
+    c.contract.family = GatherKernel{.inner = inner};
     c.contract.extents = extents;
-    c.contract.inner = inner;
     c.contract.operands = {{type, {}}, {index, {}}, {type, {}}};
     c.strides = std::move(strides);
     cases.push_back(c);
@@ -473,22 +458,22 @@ TEST(GroupKernels, WhatNoKernelImplements) {
   good.operands[1].access = {Access::unit};
   EXPECT_FALSE(refused(good));
   KernelContract contract = good;
-  contract.inner = 2;
+  contract.get<ReduceKernel>().inner = 2;
   EXPECT_TRUE(refused(contract));
   contract = good;
-  contract.accumulate = DType::f16;
+  contract.get<ReduceKernel>().accumulate = DType::f16;
   EXPECT_TRUE(refused(contract));
   contract = good;
   contract.operands[1].access = {Access::broadcast};
   EXPECT_TRUE(refused(contract));
   contract = good;
-  contract.kind = 9;
+  contract.get<ReduceKernel>().kind = static_cast<Reduce::Kind>(9);
   EXPECT_TRUE(refused(contract));
   contract = good;
-  contract.map = convert_expr(DType::f16, DType::f64);
+  contract.get<ReduceKernel>().map = convert_expr(DType::f16, DType::f64);
   EXPECT_TRUE(refused(contract));
   contract = good;
-  contract.kind = static_cast<uint8_t>(Reduce::Kind::index_max);  // the expression reads f32, not an index
+  contract.get<ReduceKernel>().kind = Reduce::Kind::index_max;  // the expression reads f32, not an index
   EXPECT_TRUE(refused(contract));
 }
 

@@ -53,7 +53,7 @@ KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
 
 std::string kernel_name(const KernelSet& kernels, uint32_t kernel) {
   if (kernel >= kernels.contracts.size()) return fmt::format("copy_{}", kernel);
-  return fmt::format("{}_{}", name(kernels.contracts[kernel].family), kernel);
+  return fmt::format("{}_{}", family_name(kernels.contracts[kernel]), kernel);
 }
 
 }  // namespace low

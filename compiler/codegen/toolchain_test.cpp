@@ -15,7 +15,7 @@ using ::testing::Not;
 
 KernelSet small_kernels() {
   KernelSet kernels;
-  KernelContract gemm{.family = Family::gemm, .extents = {5, 6, 7}};
+  KernelContract gemm{.family = GemmKernel(), .extents = {5, 6, 7}};
   const OperandContract rows{DType::f32, {Access::strided, Access::unit}};
   gemm.operands = {rows, rows, rows};
   gemm.expr = testing::identity(DType::f32);
@@ -140,8 +140,9 @@ TEST(Contracts, RefusedByName) {
     return bytes.error().message;
   };
   EXPECT_EQ(refused([](KernelSet&) {}), "");
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].accumulate = DType::f16; }), HasSubstr("gemm_0"));
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].math = DType::i8; }),
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].get<GemmKernel>().accumulate = DType::f16; }),
+              HasSubstr("gemm_0"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].get<GemmKernel>().math_a = DType::i8; }),
               HasSubstr("cannot multiply in i8 and accumulate in f32"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].operands.pop_back(); }), HasSubstr("2 operands"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].extents = {5, 6}; }),

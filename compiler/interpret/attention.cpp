@@ -27,27 +27,29 @@ struct Row {
 
 class Attended {
  public:
-  Attended(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands)
+  Attended(const KernelContract& contract, const AttentionKernel& kernel,
+           std::span<const std::vector<uint64_t>> operands)
       : contract_(contract),
+        kernel_(kernel),
         operands_(operands),
-        known_(attention_operands(contract)),
+        known_(attention_operands(kernel)),
         n_(static_cast<size_t>(contract.extents[1])),
         d_(static_cast<size_t>(contract.extents[2])),
         dv_(static_cast<size_t>(contract.extents[3])),
-        q_(factors(contract.operands[0].dtype, contract.math, operands[0])),
-        k_(factors(contract.operands[1].dtype, contract.math, operands[1])),
-        v_(factors(contract.operands[2].dtype, contract.math, operands[2])) {}
+        q_(factors(contract.operands[0].dtype, kernel.math, operands[0])),
+        k_(factors(contract.operands[1].dtype, kernel.math, operands[1])),
+        v_(factors(contract.operands[2].dtype, kernel.math, operands[2])) {}
 
   std::vector<uint64_t> result() const {
     std::vector<uint64_t> elements;
     const auto append = [&](double value) {
-      elements.push_back(encode(contract_.accumulate, value, Overflow::propagate));
+      elements.push_back(encode(kernel_.accumulate, value, Overflow::propagate));
     };
     for (int64_t i = 0; i < contract_.extents[0]; ++i) {
       const Row row = attend(static_cast<size_t>(i));
-      const bool zero = row.l == 0 && contract_.attention.empty_is_zero;
-      for (const double value : row.o) append(contract_.attention.partial ? value : zero ? 0 : value / row.l);
-      if (!contract_.attention.partial) continue;
+      const bool zero = row.l == 0 && kernel_.empty_is_zero;
+      for (const double value : row.o) append(kernel_.partial ? value : zero ? 0 : value / row.l);
+      if (!kernel_.partial) continue;
       append(row.m);
       append(row.l);
     }
@@ -56,33 +58,32 @@ class Attended {
 
  private:
   double score(size_t i, size_t j) const {
-    const KernelContract::AttentionKind& kind = contract_.attention;
-    if (kind.causal) {
+    if (kernel_.causal) {
       const auto diagonal = static_cast<int32_t>(static_cast<uint32_t>(operands_[known_.diagonal][0]));
       if (static_cast<int64_t>(j) > static_cast<int64_t>(i) + diagonal) return -infinity;
     }
     double sum = 0;
     for (size_t c = 0; c < d_; ++c) sum += q_[i * d_ + c] * k_[j * d_ + c];
-    sum *= kind.scale;
-    if (kind.softcap > 0) sum = kind.softcap * std::tanh(sum / kind.softcap);
-    if (!kind.masked) return sum;
+    sum *= kernel_.scale;
+    if (kernel_.softcap > 0) sum = kernel_.softcap * std::tanh(sum / kernel_.softcap);
+    if (!kernel_.masked) return sum;
     const DType dtype = contract_.operands[known_.mask].dtype;
     const uint64_t bits = operands_[known_.mask][i * n_ + j];
-    if (dtype == DType::boolean) return bits != 0 ? sum : kind.masked_score;
+    if (dtype == DType::boolean) return bits != 0 ? sum : kernel_.masked_score;
     const double mask = decode(dtype, bits);
-    if (kind.empty_is_zero && mask == -infinity) return mask;
+    if (kernel_.empty_is_zero && mask == -infinity) return mask;
     // A score vanishes beside a large number, as it does where scores are of this type.
-    return decode(contract_.accumulate, encode(contract_.accumulate, sum + mask, Overflow::propagate));
+    return decode(kernel_.accumulate, encode(kernel_.accumulate, sum + mask, Overflow::propagate));
   }
 
   Row attend(size_t i) const {
     Row row;
     row.o.resize(dv_);
-    if (contract_.attention.continues) {
+    if (kernel_.continues) {
       const std::span<const uint64_t> state = std::span(operands_[known_.state]).subspan(i * (dv_ + 2), dv_ + 2);
-      for (size_t c = 0; c < dv_; ++c) row.o[c] = decode(contract_.accumulate, state[c]);
-      row.m = decode(contract_.accumulate, state[dv_]);
-      row.l = decode(contract_.accumulate, state[dv_ + 1]);
+      for (size_t c = 0; c < dv_; ++c) row.o[c] = decode(kernel_.accumulate, state[c]);
+      row.m = decode(kernel_.accumulate, state[dv_]);
+      row.l = decode(kernel_.accumulate, state[dv_ + 1]);
     }
     std::vector<double> scores(n_);
     double largest = row.m;
@@ -105,6 +106,7 @@ class Attended {
   }
 
   const KernelContract& contract_;
+  const AttentionKernel& kernel_;
   std::span<const std::vector<uint64_t>> operands_;
   AttentionOperands known_;
   size_t n_, d_, dv_;
@@ -113,8 +115,9 @@ class Attended {
 
 }  // namespace
 
-std::vector<uint64_t> attended(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
-  return Attended(contract, operands).result();
+std::vector<uint64_t> attended(const KernelContract& contract, const AttentionKernel& kernel,
+                               std::span<const std::vector<uint64_t>> operands) {
+  return Attended(contract, kernel, operands).result();
 }
 
 }  // namespace low

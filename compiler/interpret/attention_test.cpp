@@ -27,12 +27,11 @@ std::vector<double> values_of(const std::vector<uint64_t>& bits) {
   return values;
 }
 
-KernelContract contract(const Shape& extents, KernelContract::AttentionKind kind, DType mask = DType::boolean) {
+KernelContract contract(const Shape& extents, AttentionKernel kind, DType mask = DType::boolean) {
   KernelContract c;
-  c.family = Family::attention;
+  kind.math = kind.accumulate = DType::f64;
+  c.family = kind;
   c.extents = extents;
-  c.math = c.accumulate = DType::f64;
-  c.attention = kind;
   const std::vector<Access> rows{Access::strided, Access::unit};
   c.operands.assign(3, {DType::f64, rows});
   if (kind.masked) c.operands.push_back({mask, rows});

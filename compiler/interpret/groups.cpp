@@ -19,8 +19,6 @@ int64_t signed_value(DType dtype, uint64_t bits) {
   return static_cast<int64_t>(bits << shift) >> shift;
 }
 
-bool is_index(Reduce::Kind kind) { return kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min; }
-
 // Whether a is less than b; no NaN.
 bool less_than(DType dtype, uint64_t a, uint64_t b) {
   if (is_float(dtype)) return decode(dtype, a) < decode(dtype, b);
@@ -51,13 +49,13 @@ uint64_t extreme(DType dtype, bool largest, std::span<const uint64_t> values) {
   return best;
 }
 
-uint64_t combined(const KernelContract& contract, std::span<const uint64_t> values) {
-  const auto kind = static_cast<Reduce::Kind>(contract.kind);
-  const DType dtype = contract.accumulate;
+uint64_t combined(const ReduceKernel& kernel, std::span<const uint64_t> values) {
+  const Reduce::Kind kind = kernel.kind;
+  const DType dtype = kernel.accumulate;
   const bool largest = kind == Reduce::Kind::max || kind == Reduce::Kind::index_max;
   if (kind != Reduce::Kind::sum && kind != Reduce::Kind::product) {
     const uint64_t best = extreme(dtype, largest, values);
-    if (!is_index(kind)) return best;
+    if (!kernel.is_index()) return best;
     uint64_t index = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const bool nan = is_not_a_number(dtype, best);
@@ -66,7 +64,7 @@ uint64_t combined(const KernelContract& contract, std::span<const uint64_t> valu
                                    !is_not_a_number(dtype, values[i]);
       if (!equal) continue;
       index = i;
-      if (!contract.last) break;
+      if (!kernel.last) break;
     }
     return index;
   }
@@ -95,22 +93,23 @@ Groups groups_of(const KernelContract& contract) {
 
 }  // namespace
 
-std::vector<uint64_t> reduced(const KernelContract& contract, std::span<const uint64_t> x) {
+std::vector<uint64_t> reduced(const KernelContract& contract, const ReduceKernel& kernel, std::span<const uint64_t> x) {
   const Groups groups = groups_of(contract);
-  const Converter convert(contract.operands[0].dtype, contract.accumulate, Overflow::propagate);
+  const Converter convert(contract.operands[0].dtype, kernel.accumulate, Overflow::propagate);
   std::vector<uint64_t> mapped;
   mapped.reserve(x.size());
   for (const uint64_t element : x)
-    mapped.push_back(contract.map ? evaluate(*contract.map, std::span(&element, 1)) : convert(element));
+    mapped.push_back(kernel.map ? evaluate(*kernel.map, std::span(&element, 1)) : convert(element));
   std::vector<uint64_t> result;
   for (size_t i = 0; i < groups.count; ++i)
-    result.push_back(combined(contract, std::span(mapped).subspan(i * groups.size, groups.size)));
+    result.push_back(combined(kernel, std::span(mapped).subspan(i * groups.size, groups.size)));
   return result;
 }
 
-std::vector<uint64_t> normalized(const KernelContract& contract, std::span<const uint64_t> x) {
+std::vector<uint64_t> normalized(const KernelContract& contract, const RowwiseKernel& kernel,
+                                 std::span<const uint64_t> x) {
   const Groups groups = groups_of(contract);
-  const auto kind = static_cast<Rowwise::Kind>(contract.kind);
+  const Rowwise::Kind kind = kernel.kind;
   const DType dtype = contract.operands[0].dtype;
   std::vector<uint64_t> result;
   result.reserve(x.size());
@@ -135,33 +134,34 @@ std::vector<uint64_t> normalized(const KernelContract& contract, std::span<const
         for (const double value : row) mean += value / n;
       }
       for (const double value : row) square += (value - mean) * (value - mean) / n;
-      for (double& value : row) value = (value - mean) / std::sqrt(square + contract.epsilon);
+      for (double& value : row) value = (value - mean) / std::sqrt(square + kernel.epsilon);
     }
-    for (const double value : row) result.push_back(encode(contract.accumulate, value, Overflow::propagate));
+    for (const double value : row) result.push_back(encode(kernel.accumulate, value, Overflow::propagate));
   }
   return result;
 }
 
-std::vector<uint64_t> running_sums(const KernelContract& contract, std::span<const uint64_t> x) {
+std::vector<uint64_t> running_sums(const KernelContract& contract, const CumulativeKernel& kernel,
+                                   std::span<const uint64_t> x) {
   const Groups groups = groups_of(contract);
   const DType dtype = contract.operands[0].dtype;
-  const Converter in(dtype, contract.accumulate, Overflow::propagate);
-  const Converter out(contract.accumulate, contract.operands[1].dtype, Overflow::propagate);
+  const Converter in(dtype, kernel.accumulate, Overflow::propagate);
+  const Converter out(kernel.accumulate, contract.operands[1].dtype, Overflow::propagate);
   std::vector<uint64_t> result(x.size());
   for (size_t i = 0; i < groups.count; ++i) {
     double total = 0;
     uint64_t integers = 0;
     for (size_t step = 0; step < groups.size; ++step) {
-      const size_t at = i * groups.size + (contract.reverse ? groups.size - 1 - step : step);
+      const size_t at = i * groups.size + (kernel.reverse ? groups.size - 1 - step : step);
       const uint64_t element = in(x[at]);
       const auto sum = [&] {
-        return is_float(contract.accumulate) ? encode(contract.accumulate, total, Overflow::propagate)
-                                             : integers & width_mask(contract.accumulate);
+        return is_float(kernel.accumulate) ? encode(kernel.accumulate, total, Overflow::propagate)
+                                           : integers & width_mask(kernel.accumulate);
       };
-      if (contract.exclusive) result[at] = out(sum());
-      if (is_float(contract.accumulate)) total += decode(contract.accumulate, element);
+      if (kernel.exclusive) result[at] = out(sum());
+      if (is_float(kernel.accumulate)) total += decode(kernel.accumulate, element);
       integers += element;
-      if (!contract.exclusive) result[at] = out(sum());
+      if (!kernel.exclusive) result[at] = out(sum());
     }
   }
   return result;

@@ -27,11 +27,8 @@ Expr same(DType dtype) {
 
 KernelContract reduce(Reduce::Kind kind, DType dtype, const Shape& extents) {
   KernelContract contract;
-  contract.family = Family::reduce;
+  contract.family = ReduceKernel{.kind = kind, .accumulate = dtype};
   contract.extents = extents;
-  contract.inner = 1;
-  contract.kind = static_cast<uint8_t>(kind);
-  contract.accumulate = dtype;
   const DType result = leading_type(contract);
   contract.operands = {{dtype, {}}, {result, {}}};
   contract.expr = same(result);
@@ -80,7 +77,7 @@ TEST(GroupKernels, PlacesOfExtremes) {
   const double nan = std::nan("");
   const auto places = [](Reduce::Kind kind, bool last, const std::vector<double>& x) {
     KernelContract contract = reduce(kind, DType::f32, {1, static_cast<int64_t>(x.size())});
-    contract.last = last;
+    contract.get<ReduceKernel>().last = last;
     std::vector<uint64_t> elements;
     for (const double value : x) elements.push_back(f32(value));
     return run(contract, {elements})[0];
@@ -97,7 +94,7 @@ TEST(GroupKernels, MapAndEpilogue) {
   KernelContract contract = reduce(Reduce::Kind::sum, DType::f32, {2, 3});
   ExprBuilder map(1);
   const uint16_t x = map.input(0, DType::f32);
-  contract.map = std::move(map).finish(map.binary(ExprOp::mul, x, x));
+  contract.get<ReduceKernel>().map = std::move(map).finish(map.binary(ExprOp::mul, x, x));
   ExprBuilder expr(2);
   contract.expr = std::move(expr).finish(
       expr.binary(ExprOp::add, expr.unary(ExprOp::sqrt, expr.input(0, DType::f32)), expr.input(1, DType::f32)));
@@ -110,11 +107,8 @@ TEST(GroupKernels, MapAndEpilogue) {
 TEST(GroupKernels, Normalizations) {
   const auto row = [](Rowwise::Kind kind, double epsilon, const std::vector<double>& x) {
     KernelContract contract;
-    contract.family = Family::rowwise;
+    contract.family = RowwiseKernel{.kind = kind, .epsilon = epsilon};
     contract.extents = {1, static_cast<int64_t>(x.size())};
-    contract.inner = 1;
-    contract.kind = static_cast<uint8_t>(kind);
-    contract.epsilon = epsilon;
     contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
     contract.expr = same(DType::f32);
     return run_f32(contract, x);
@@ -138,21 +132,19 @@ TEST(GroupKernels, Normalizations) {
 
 TEST(GroupKernels, RunningSums) {
   KernelContract contract;
-  contract.family = Family::cumulative;
+  contract.family = CumulativeKernel();
   contract.extents = {2, 3};
-  contract.inner = 1;
   contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
   const std::vector<double> x = {1, 2, 3, 10, 20, 30};
   EXPECT_THAT(run_f32(contract, x), ElementsAre(1, 3, 6, 10, 30, 60));
-  contract.exclusive = true;
+  contract.family = CumulativeKernel{.exclusive = true};
   EXPECT_THAT(run_f32(contract, x), ElementsAre(0, 1, 3, 0, 10, 30));
-  contract.reverse = true;
+  contract.family = CumulativeKernel{.exclusive = true, .reverse = true};
   EXPECT_THAT(run_f32(contract, x), ElementsAre(5, 3, 0, 50, 30, 0));
-  contract.exclusive = false;
+  contract.family = CumulativeKernel{.reverse = true};
   EXPECT_THAT(run_f32(contract, x), ElementsAre(6, 5, 3, 60, 50, 30));
-  contract.accumulate = DType::i8;
+  contract.family = CumulativeKernel{.accumulate = DType::i8};
   contract.operands = {{DType::i8, {}}, {DType::i8, {}}};
-  contract.reverse = false;
   EXPECT_THAT(run(contract, {{100, 100, 100, 1, 1, 1}}), ElementsAre(100, 200, 44, 1, 2, 3));  // modulo 256
 }
 
@@ -164,9 +156,8 @@ Result<TileGraph> gather_graph() {
   const AllocationId data = make.allocation(DType::f32, {3, 2});
   const AllocationId y = make.output("y", DType::f32, {4, 2});
   KernelContract contract;
-  contract.family = Family::gather;
+  contract.family = GatherKernel();
   contract.extents = {4, 2, 3};
-  contract.inner = 1;
   contract.operands = {{DType::f32, {Access::broadcast, Access::unit, Access::strided}},
                        {DType::i64, {Access::unit, Access::broadcast, Access::broadcast}},
                        {DType::f32, {Access::strided, Access::unit}}};

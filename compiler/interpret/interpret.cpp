@@ -350,7 +350,7 @@ class Interpreter {
                      geometry.strides.extents(),
                      1};
     };
-    if (contract.family == Family::gather) return gather(contract, use(0), use(1), use(2));
+    if (contract.is<GatherKernel>()) return gather(contract, use(0), use(1), use(2));
     std::vector<std::vector<uint64_t>> operands(views.size() - 1);
     for (size_t i = 0; i < operands.size(); ++i) {
       if (!read(use(i), operands[i])) return false;

@@ -148,10 +148,8 @@ TEST(Interpret, Gemm) {
 TEST(Kernels, Numerics) {
   const auto gemm = [](const Shape& mnk, DType operand, DType math, DType accumulate) {
     KernelContract contract;
-    contract.family = Family::gemm;
+    contract.family = GemmKernel{.math_a = math, .math_b = math, .accumulate = accumulate};
     contract.extents = mnk;
-    contract.math = contract.math_b = math;
-    contract.accumulate = accumulate;
     contract.operands = {{operand, {}}, {operand, {}}, {accumulate, {}}};
     ExprBuilder expr(1);
     const uint16_t input = expr.input(0, accumulate);

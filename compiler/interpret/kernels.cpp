@@ -33,26 +33,48 @@ std::vector<T> products(const Shape& extents, std::span<const T> a, std::span<co
   return sums;
 }
 
-std::vector<uint64_t> accumulators(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
-  const Converter convert_a(contract.operands[0].dtype, contract.math, Overflow::propagate);
-  const Converter convert_b(contract.operands[1].dtype, contract.math_b, Overflow::propagate);
+std::vector<uint64_t> accumulators(const KernelContract& contract, const GemmKernel& kernel,
+                                   std::span<const std::vector<uint64_t>> operands) {
+  const Converter convert_a(contract.operands[0].dtype, kernel.math_a, Overflow::propagate);
+  const Converter convert_b(contract.operands[1].dtype, kernel.math_b, Overflow::propagate);
   std::vector<uint64_t> result;
-  if (is_float(contract.math)) {
+  if (is_float(kernel.math_a)) {
     std::vector<double> a, b;
-    for (const uint64_t bits : operands[0]) a.push_back(decode(contract.math, convert_a(bits)));
-    for (const uint64_t bits : operands[1]) b.push_back(decode(contract.math_b, convert_b(bits)));
+    for (const uint64_t bits : operands[0]) a.push_back(decode(kernel.math_a, convert_a(bits)));
+    for (const uint64_t bits : operands[1]) b.push_back(decode(kernel.math_b, convert_b(bits)));
     for (const double sum : products<double>(contract.extents, a, b)) {
-      result.push_back(encode(contract.accumulate, sum, Overflow::propagate));
+      result.push_back(encode(kernel.accumulate, sum, Overflow::propagate));
     }
     return result;
   }
   std::vector<uint64_t> a, b;
-  for (const uint64_t bits : operands[0]) a.push_back(sign_extended(contract.math, convert_a(bits)));
-  for (const uint64_t bits : operands[1]) b.push_back(sign_extended(contract.math_b, convert_b(bits)));
+  for (const uint64_t bits : operands[0]) a.push_back(sign_extended(kernel.math_a, convert_a(bits)));
+  for (const uint64_t bits : operands[1]) b.push_back(sign_extended(kernel.math_b, convert_b(bits)));
   for (const uint64_t sum : products<uint64_t>(contract.extents, a, b))
-    result.push_back(truncated(contract.accumulate, sum));
+    result.push_back(truncated(kernel.accumulate, sum));
   return result;
 }
+
+using Operands = std::span<const std::vector<uint64_t>>;
+
+// What the expression reads besides operands: accumulators or normalized elements; of families without one, the result.
+std::vector<uint64_t> leading(const KernelContract& contract, const GemmKernel& kernel, Operands operands) {
+  return accumulators(contract, kernel, operands);
+}
+std::vector<uint64_t> leading(const KernelContract& contract, const ReduceKernel& kernel, Operands operands) {
+  return reduced(contract, kernel, operands[0]);
+}
+std::vector<uint64_t> leading(const KernelContract& contract, const RowwiseKernel& kernel, Operands operands) {
+  return normalized(contract, kernel, operands[0]);
+}
+std::vector<uint64_t> leading(const KernelContract& contract, const CumulativeKernel& kernel, Operands operands) {
+  return running_sums(contract, kernel, operands[0]);
+}
+std::vector<uint64_t> leading(const KernelContract& contract, const AttentionKernel& kernel, Operands operands) {
+  return attended(contract, kernel, operands);
+}
+std::vector<uint64_t> leading(const KernelContract&, const PointwiseKernel&, Operands) { return {}; }
+std::vector<uint64_t> leading(const KernelContract&, const GatherKernel&, Operands) { return {}; }
 
 }  // namespace
 
@@ -74,31 +96,12 @@ uint64_t Converter::operator()(uint64_t bits) const {
 }
 
 std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
-  // The accumulators or normalized elements, then the operands that the expression reads.
-  std::vector<uint64_t> leading;
+  std::vector<uint64_t> first =
+      std::visit([&](const auto& kernel) { return leading(contract, kernel, operands); }, contract.family);
+  if (contract.expr.nodes.empty()) return first;
   std::vector<const std::vector<uint64_t>*> inputs;
-  switch (contract.family) {
-    case Family::gemm:
-      leading = accumulators(contract, operands);
-      break;
-    case Family::reduce:
-      leading = reduced(contract, operands[0]);
-      break;
-    case Family::rowwise:
-      leading = normalized(contract, operands[0]);
-      break;
-    case Family::cumulative:
-      return running_sums(contract, operands[0]);
-    case Family::attention:
-      leading = attended(contract, operands);
-      if (contract.attention.partial) return leading;
-      break;
-    case Family::pointwise:
-    case Family::gather:
-      break;
-  }
   const ExprOperands expr = expr_operands(contract);
-  if (expr.leading > 0) inputs.push_back(&leading);
+  if (expr.leading > 0) inputs.push_back(&first);
   for (size_t i = expr.first; i < operands.size(); ++i) inputs.push_back(&operands[i]);
   const int64_t count = operand_extents(contract, contract.operands.size() - 1).elements();
   std::vector<uint64_t> result(static_cast<size_t>(count)), element(inputs.size());
@@ -113,16 +116,17 @@ int64_t gathered_element(const KernelContract& contract, const Geometry& data, i
                          std::span<const uint64_t> indices) {
   const Shape outer = outer_extents(contract);
   const DType dtype = contract.operands[1].dtype;
+  const int inner = inner_axes(contract);
   int64_t element = 0, rest = result_element;
   for (int axis = outer.rank() - 1; axis >= 0; --axis) {
     if (contract.operands[0].access[static_cast<size_t>(axis)] != Access::broadcast)
       element += rest % outer[axis] * data.strides[axis];
     rest /= outer[axis];
   }
-  for (int i = 0; i < contract.inner; ++i) {
+  for (int i = 0; i < inner; ++i) {
     const int axis = outer.rank() + i;
     const int64_t extent = contract.extents[axis];
-    const uint64_t bits = indices[static_cast<size_t>(result_element * contract.inner + i)];
+    const uint64_t bits = indices[static_cast<size_t>(result_element * inner + i)];
     auto index = static_cast<int64_t>(sign_extended(dtype, bits));
     if (index < 0) index += extent;
     element += std::clamp<int64_t>(index, 0, extent - 1) * data.strides[axis];

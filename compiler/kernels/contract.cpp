@@ -1,10 +1,10 @@
 #include "compiler/kernels/contract.h"
 
-#include <array>
 #include <bit>
+#include <concepts>
 
 #include "compiler/base/hash.h"
-#include "compiler/graph/graph.h"
+#include "compiler/base/overloaded.h"
 #include "compiler/kernels/contract_fields.h"
 
 namespace low {
@@ -19,8 +19,8 @@ struct FieldHash {
   void operator()(std::string_view, T value) {
     hash.add(value);
   }
-  template <typename Names>
-  void operator()(std::string_view, uint8_t kind, const Names&) {
+  template <typename Kind, typename Names>
+  void operator()(std::string_view, Kind kind, const Names&) {
     hash.add(kind);
   }
   void operator()(std::string_view, double value) { hash.add(std::bit_cast<uint64_t>(value)); }
@@ -40,101 +40,131 @@ struct FieldHash {
   }
 };
 
+// --- Extents of operands
+// ------------------------------------------------------------------------------------------------
+
+Shape extents_of(const KernelContract& contract, const GemmKernel&, size_t index) {
+  const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
+  return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
+}
+Shape extents_of(const KernelContract& contract, const PointwiseKernel&, size_t) { return contract.extents; }
+Shape extents_of(const KernelContract& contract, const RowwiseKernel&, size_t) { return contract.extents; }
+Shape extents_of(const KernelContract& contract, const CumulativeKernel&, size_t) { return contract.extents; }
+Shape extents_of(const KernelContract& contract, const ReduceKernel&, size_t index) {
+  return index == 0 ? contract.extents : outer_extents(contract);
+}
+Shape extents_of(const KernelContract& contract, const GatherKernel& kernel, size_t index) {
+  Shape extents = outer_extents(contract);
+  if (index + 1 == contract.operands.size()) return extents;
+  if (index == 1) {
+    extents.append(kernel.inner);
+    return extents;
+  }
+  const std::vector<Access>& access = contract.operands[index].access;
+  for (int axis = 0; axis < extents.rank(); ++axis) {
+    if (static_cast<size_t>(axis) < access.size() && access[static_cast<size_t>(axis)] == Access::broadcast)
+      extents[axis] = 1;
+  }
+  for (const int64_t extent : inner_extents(contract)) extents.append(extent);
+  return extents;
+}
+Shape extents_of(const KernelContract& contract, const AttentionKernel& kernel, size_t index) {
+  const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
+  const AttentionOperands known = attention_operands(kernel);
+  if (index == 0) return Shape{m, d};
+  if (index == 1) return Shape{n, d};
+  if (index == 2) return Shape{n, dv};
+  if (index == known.mask) return Shape{m, n};
+  if (index == known.diagonal) return Shape{1};
+  const bool state = index == known.state || (index + 1 == contract.operands.size() && kernel.partial);
+  return Shape{m, state ? dv + 2 : dv};
+}
+
 }  // namespace
 
-std::string_view name(Family family) { return family_names[static_cast<size_t>(family)]; }
+std::string_view family_name(const KernelContract& contract) { return family_names[contract.family.index()]; }
 
 uint64_t hash_of(const KernelContract& contract) {
   WordHash hash;
-  hash.add(contract.family);
+  hash.add(contract.family.index());
   visit_fields(contract, FieldHash{hash});
   return hash.result();
 }
 
+Shape operand_extents(const KernelContract& contract, size_t index) {
+  return std::visit([&](const auto& kernel) { return extents_of(contract, kernel, index); }, contract.family);
+}
+
+int inner_axes(const KernelContract& contract) {
+  return std::visit(
+      [](const auto& kernel) {
+        if constexpr (requires { kernel.inner; }) {
+          return kernel.inner;
+        } else {
+          return 0;
+        }
+      },
+      contract.family);
+}
+
 Shape outer_extents(const KernelContract& contract) {
-  return Shape(contract.extents.extents().first(static_cast<size_t>(contract.extents.rank() - contract.inner)));
+  return Shape(contract.extents.extents().first(static_cast<size_t>(contract.extents.rank() - inner_axes(contract))));
 }
 
 Shape inner_extents(const KernelContract& contract) {
-  return Shape(contract.extents.extents().last(static_cast<size_t>(contract.inner)));
-}
-
-Shape operand_extents(const KernelContract& contract, size_t index) {
-  const bool result = index + 1 == contract.operands.size();
-  switch (contract.family) {
-    case Family::gemm: {
-      const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
-      return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
-    }
-    case Family::reduce:
-      return index == 0 ? contract.extents : outer_extents(contract);
-    case Family::gather: {
-      Shape extents = outer_extents(contract);
-      if (result) return extents;
-      if (index == 1) {
-        extents.append(contract.inner);
-        return extents;
-      }
-      const std::vector<Access>& access = contract.operands[index].access;
-      for (int axis = 0; axis < extents.rank(); ++axis) {
-        if (static_cast<size_t>(axis) < access.size() && access[static_cast<size_t>(axis)] == Access::broadcast)
-          extents[axis] = 1;
-      }
-      for (const int64_t extent : inner_extents(contract)) extents.append(extent);
-      return extents;
-    }
-    case Family::attention: {
-      const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
-      const AttentionOperands known = attention_operands(contract);
-      if (index == 0) return Shape{m, d};
-      if (index == 1) return Shape{n, d};
-      if (index == 2) return Shape{n, dv};
-      if (index == known.mask) return Shape{m, n};
-      if (index == known.diagonal) return Shape{1};
-      const bool state = index == known.state || (result && contract.attention.partial);
-      return Shape{m, state ? dv + 2 : dv};
-    }
-    case Family::pointwise:
-    case Family::rowwise:
-    case Family::cumulative:
-      break;
-  }
-  return contract.extents;
+  return Shape(contract.extents.extents().last(static_cast<size_t>(inner_axes(contract))));
 }
 
 DType leading_type(const KernelContract& contract) {
-  const bool index =
-      contract.family == Family::reduce && (contract.kind == static_cast<uint8_t>(Reduce::Kind::index_max) ||
-                                            contract.kind == static_cast<uint8_t>(Reduce::Kind::index_min));
-  return index ? DType::i64 : contract.accumulate;
+  return std::visit(
+      Overloaded{[](const ReduceKernel& kernel) { return kernel.is_index() ? DType::i64 : kernel.accumulate; },
+                 [](const auto& kernel) {
+                   if constexpr (requires { kernel.accumulate; }) {
+                     return kernel.accumulate;
+                   } else {
+                     return DType::f32;  // nothing leads
+                   }
+                 }},
+      contract.family);
 }
 
 ExprOperands expr_operands(const KernelContract& contract) {
-  switch (contract.family) {
-    case Family::gemm:
-      return {1, 2};
-    case Family::reduce:
-    case Family::rowwise:
-      return {1, 1};
-    case Family::attention:
-      return {1, attention_operands(contract).extras};
-    default:
-      return {0, 0};
-  }
+  return std::visit(
+      Overloaded{
+          [](const GemmKernel&) { return ExprOperands{1, 2}; }, [](const ReduceKernel&) { return ExprOperands{1, 1}; },
+          [](const RowwiseKernel&) { return ExprOperands{1, 1}; },
+          [](const AttentionKernel& kernel) { return ExprOperands{1, attention_operands(kernel).extras}; },
+          [](const PointwiseKernel&) { return ExprOperands{}; }, [](const CumulativeKernel&) { return ExprOperands{}; },
+          [](const GatherKernel&) { return ExprOperands{}; }},
+      contract.family);
 }
 
-AttentionOperands attention_operands(const KernelContract& contract) {
+AttentionOperands attention_operands(const AttentionKernel& kernel) {
   AttentionOperands found;
-  if (contract.attention.masked) found.mask = found.extras++;
-  if (contract.attention.causal) found.diagonal = found.extras++;
-  if (contract.attention.continues) found.state = found.extras++;
+  if (kernel.masked) found.mask = found.extras++;
+  if (kernel.causal) found.diagonal = found.extras++;
+  if (kernel.continues) found.state = found.extras++;
   return found;
+}
+
+size_t first_in_place(const KernelContract& contract) {
+  const size_t none = contract.operands.size();
+  return std::visit(
+      Overloaded{[](const PointwiseKernel&) { return size_t{0}; }, [](const RowwiseKernel&) { return size_t{0}; },
+                 [](const GemmKernel&) { return size_t{2}; },
+                 [](const AttentionKernel& kernel) {
+                   const AttentionOperands known = attention_operands(kernel);
+                   return known.state > 0 ? known.state : known.extras;
+                 },
+                 [&](const ReduceKernel&) { return none; }, [&](const CumulativeKernel&) { return none; },
+                 [&](const GatherKernel&) { return none; }},
+      contract.family);
 }
 
 double matrix_flop(const KernelContract& contract) {
   const auto extent = [&](int axis) { return static_cast<double>(contract.extents[axis]); };
-  if (contract.family == Family::gemm) return 2 * extent(0) * extent(1) * extent(2);
-  if (contract.family == Family::attention) return 2 * extent(0) * extent(1) * (extent(2) + extent(3));
+  if (contract.is<GemmKernel>()) return 2 * extent(0) * extent(1) * extent(2);
+  if (contract.is<AttentionKernel>()) return 2 * extent(0) * extent(1) * (extent(2) + extent(3));
   return 0;
 }
 

@@ -1,69 +1,69 @@
-// The fields of contracts, by family: the one list that text, parser and hash go by.
+// All fields of a contract: the one list that text, parser and hash go by.
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <string_view>
+#include <utility>
 
-#include "compiler/graph/kind_names.h"
 #include "compiler/kernels/contract.h"
 
 namespace low {
 
-// In the order of Family.
-inline constexpr std::array<std::string_view, 7> family_names = {"gemm",       "pointwise", "reduce",   "rowwise",
-                                                                 "cumulative", "gather",    "attention"};
+// What a family has to say of itself; functions that std::visit finds (the check of a contract, its operands' extents,
+// its work, source and result) are overloads, and the compiler names the one that is missing.
+template <typename Kernel>
+concept NamedFamily = requires {
+  { Kernel::name } -> std::convertible_to<std::string_view>;
+};
+template <typename Kernel>
+concept KnowsItsExpression = requires {
+  { Kernel::has_expr } -> std::convertible_to<bool>;
+};
+template <typename Kernel>
+concept ListsItsFields = requires(const Kernel& kernel) { Kernel::fields(kernel, [](auto&&...) {}); };
+template <typename... Kernels>
+constexpr bool are_families(const std::variant<Kernels...>*) {
+  static_assert((NamedFamily<Kernels> && ...), "a family has no name");
+  static_assert((KnowsItsExpression<Kernels> && ...), "a family does not say whether it has an expression");
+  static_assert((ListsItsFields<Kernels> && ...), "a family does not list its fields");
+  static_assert((std::equality_comparable<Kernels> && ...), "a family has no ==");
+  return true;
+}
+static_assert(are_families(static_cast<const KernelFamily*>(nullptr)));
 
-// Calls visit(name, field) for each field that contracts of the family have, in the order of their text; a contract's other fields
-// have their default values. `kind` comes with the names of its values: visit(name, field, names).
+// In the order of KernelFamily.
+template <typename... Kernels>
+constexpr std::array<std::string_view, sizeof...(Kernels)> names_of(const std::variant<Kernels...>*) {
+  return {Kernels::name...};
+}
+inline constexpr auto family_names = names_of(static_cast<const KernelFamily*>(nullptr));
+
+// The family of this place in KernelFamily, with default fields.
+template <size_t... places>
+KernelFamily family_at(size_t place, std::index_sequence<places...>) {
+  KernelFamily family;
+  ((place == places ? static_cast<void>(family.emplace<places>()) : static_cast<void>(0)), ...);
+  return family;
+}
+inline KernelFamily family_at(size_t place) {
+  return family_at(place, std::make_index_sequence<std::variant_size_v<KernelFamily>>());
+}
+
+// Calls visit(name, field[, names]) for each field but the family itself, in the order of the text.
 template <typename Contract, typename Visitor>
-void visit_fields(Contract& c, Visitor&& visit) {
-  visit("extents", c.extents);
-  switch (c.family) {
-    case Family::gemm:
-      visit("math", c.math);
-      visit("math_b", c.math_b);
-      visit("accumulate", c.accumulate);
-      visit("stage_k", c.stage_k);
-      break;
-    case Family::pointwise:
-      break;
-    case Family::reduce:
-      visit("inner", c.inner);
-      visit("kind", c.kind, reduce_kinds);
-      visit("accumulate", c.accumulate);
-      visit("last", c.last);
-      break;
-    case Family::rowwise:
-      visit("inner", c.inner);
-      visit("kind", c.kind, rowwise_kinds);
-      visit("accumulate", c.accumulate);
-      visit("epsilon", c.epsilon);
-      break;
-    case Family::cumulative:
-      visit("inner", c.inner);
-      visit("accumulate", c.accumulate);
-      visit("exclusive", c.exclusive);
-      visit("reverse", c.reverse);
-      break;
-    case Family::gather:
-      visit("inner", c.inner);
-      break;
-    case Family::attention:
-      visit("math", c.math);
-      visit("accumulate", c.accumulate);
-      visit("scale", c.attention.scale);
-      visit("softcap", c.attention.softcap);
-      visit("masked_score", c.attention.masked_score);
-      visit("masked", c.attention.masked);
-      visit("causal", c.attention.causal);
-      visit("continues", c.attention.continues);
-      visit("partial", c.attention.partial);
-      visit("empty_is_zero", c.attention.empty_is_zero);
-      break;
-  }
-  visit("operands", c.operands);
-  if (c.family == Family::reduce) visit("map", c.map);
-  if (c.family != Family::cumulative && c.family != Family::gather) visit("expr", c.expr);
+void visit_fields(Contract& contract, Visitor&& visit) {
+  visit("extents", contract.extents);
+  bool has_expr = false;
+  std::visit(
+      [&](auto& kernel) {
+        using Kernel = std::remove_cvref_t<decltype(kernel)>;
+        Kernel::fields(kernel, visit);
+        has_expr = Kernel::has_expr;
+      },
+      contract.family);
+  visit("operands", contract.operands);
+  if (has_expr) visit("expr", contract.expr);
 }
 
 }  // namespace low

@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "compiler/graph/graph.h"
-#include "compiler/graph/kind_names.h"
 #include "compiler/kernels/contract.h"
 
 namespace low {
@@ -14,61 +12,146 @@ bool accumulates(DType dtype) {
          dtype == DType::u32 || dtype == DType::u64;
 }
 
-// Extents and `inner`, without which nothing else can be said.
-std::string check_extents(const KernelContract& contract) {
-  const int rank = contract.extents.rank();
-  switch (contract.family) {
-    case Family::gemm:
-    case Family::pointwise:
-      if (!checked_elements(contract.extents.extents())) break;
-      if (contract.inner != 0) return fmt::format("{} has {} inner axes", name(contract.family), contract.inner);
-      if (contract.family == Family::gemm && rank != 3)
-        return fmt::format("gemm has extents {}, expected (m, n, k)", to_string(contract.extents));
-      if (contract.family == Family::pointwise && rank == 0) return "pointwise has no axes";
-      return "";
-    case Family::reduce:
-    case Family::rowwise:
-    case Family::cumulative:
-    case Family::gather: {
-      const int fewest = contract.family == Family::gather ? 0 : 1;
-      const int most = contract.family == Family::cumulative ? 1 : rank - 1;
-      if (contract.inner < fewest || contract.inner > most || contract.inner >= rank) {
-        return fmt::format("{} has {} inner axes of {}", name(contract.family), contract.inner, rank);
-      }
-      if (contract.family == Family::gather && rank - contract.inner == max_rank)
-        return "gather has no room for an index";
-      if (!checked_elements(outer_extents(contract).extents()) || !checked_elements(inner_extents(contract).extents()))
-        break;
-      if (contract.family != Family::gather && !checked_elements(contract.extents.extents())) break;
-      return "";
-    }
-    case Family::attention: {
-      if (rank != 4)
-        return fmt::format("attention has extents {}, expected (m, n, d, dv)", to_string(contract.extents));
-      if (contract.inner != 0) return fmt::format("attention has {} inner axes", contract.inner);
-      const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
-      if (m < 0 || n < 1 || d < 1 || dv < 1 || dv > INT64_MAX - 2) break;
-      // Scores, rows of a state, and the operands.
-      for (const Shape& shape : {Shape{m, n}, Shape{m, d}, Shape{n, d}, Shape{n, dv}, Shape{m, dv + 2}})
-        if (!checked_elements(shape.extents()))
-          return fmt::format("extents {} are out of range", to_string(contract.extents));
-      return "";
-    }
-  }
+std::string out_of_range(const KernelContract& contract) {
   return fmt::format("extents {} are out of range", to_string(contract.extents));
 }
 
-std::string check_attention(const KernelContract& contract) {
-  const DType sum = contract.accumulate;
+// --- Extents and `inner`, without which nothing else can be said
+// ----------------------------------------------------------
+
+std::string check_extents(const KernelContract& contract, const GemmKernel&) {
+  if (contract.extents.rank() != 3)
+    return fmt::format("gemm has extents {}, expected (m, n, k)", to_string(contract.extents));
+  return checked_elements(contract.extents.extents()) ? "" : out_of_range(contract);
+}
+
+std::string check_extents(const KernelContract& contract, const PointwiseKernel&) {
+  if (contract.extents.rank() == 0) return "pointwise has no axes";
+  return checked_elements(contract.extents.extents()) ? "" : out_of_range(contract);
+}
+
+// Outer and inner axes: at least `fewest` inner ones and one outer one.
+std::string check_split(const KernelContract& contract, int fewest) {
+  const int inner = inner_axes(contract), rank = contract.extents.rank();
+  if (inner < fewest || inner >= rank)
+    return fmt::format("{} has {} inner axes of {}", family_name(contract), inner, rank);
+  if (!checked_elements(outer_extents(contract).extents()) || !checked_elements(inner_extents(contract).extents()))
+    return out_of_range(contract);
+  return "";
+}
+std::string check_whole(const KernelContract& contract) {
+  if (std::string found = check_split(contract, 1); !found.empty()) return found;
+  return checked_elements(contract.extents.extents()) ? "" : out_of_range(contract);
+}
+std::string check_extents(const KernelContract& contract, const ReduceKernel&) { return check_whole(contract); }
+std::string check_extents(const KernelContract& contract, const RowwiseKernel&) { return check_whole(contract); }
+std::string check_extents(const KernelContract& contract, const CumulativeKernel&) { return check_whole(contract); }
+std::string check_extents(const KernelContract& contract, const GatherKernel& kernel) {
+  if (kernel.inner >= 0 && contract.extents.rank() - kernel.inner == max_rank) return "gather has no room for an index";
+  return check_split(contract, 0);
+}
+
+std::string check_extents(const KernelContract& contract, const AttentionKernel&) {
+  if (contract.extents.rank() != 4)
+    return fmt::format("attention has extents {}, expected (m, n, d, dv)", to_string(contract.extents));
+  const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
+  if (m < 0 || n < 1 || d < 1 || dv < 1 || dv > INT64_MAX - 2) return out_of_range(contract);
+  // Scores, rows of a state, and the operands.
+  for (const Shape& shape : {Shape{m, n}, Shape{m, d}, Shape{n, d}, Shape{n, dv}, Shape{m, dv + 2}})
+    if (!checked_elements(shape.extents())) return out_of_range(contract);
+  return "";
+}
+
+// --- How many operands, the result included
+// ------------------------------------------------------------------------------
+
+struct OperandCount {
+  size_t least = 2;
+  bool exact = false;  // no extras, and no expression
+};
+OperandCount operand_count(const GemmKernel&) { return {3}; }
+OperandCount operand_count(const PointwiseKernel&) { return {1}; }
+OperandCount operand_count(const ReduceKernel&) { return {2}; }
+OperandCount operand_count(const RowwiseKernel&) { return {2}; }
+OperandCount operand_count(const CumulativeKernel&) { return {2, true}; }
+OperandCount operand_count(const GatherKernel&) { return {3, true}; }
+OperandCount operand_count(const AttentionKernel& kernel) {
+  return {attention_operands(kernel).extras + 1, kernel.partial};
+}
+
+// --- What the family itself has to say; there are enough operands
+// ---------------------------------------------------------
+
+std::string check(const KernelContract&, const PointwiseKernel&) { return ""; }
+
+std::string check(const KernelContract&, const GemmKernel& kernel) {
+  if (kernel.stage_k < 0) return fmt::format("stage_k is {}", kernel.stage_k);
+  if (!accumulates(kernel.accumulate)) return fmt::format("gemm cannot accumulate in {}", name(kernel.accumulate));
+  for (const DType math : {kernel.math_a, kernel.math_b}) {
+    if (math == DType::boolean || is_float(math) != is_float(kernel.accumulate) ||
+        (math == DType::f64 && kernel.accumulate == DType::f32))
+      return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(math), name(kernel.accumulate));
+  }
+  return "";
+}
+
+std::string check_map(const Expr& map, DType from, DType to) {
+  if (map.nodes.empty()) return "its map has no nodes";
+  if (const auto verified = verify(map, "map"); !verified) return verified.error().message;
+  if (map.inputs != 1) return fmt::format("its map has {} inputs", map.inputs);
+  for (const ExprNode& node : map.nodes) {
+    if (node.op == ExprOp::input && node.dtype != from)
+      return fmt::format("its map reads {}, the operand is {}", name(node.dtype), name(from));
+  }
+  if (map.result_type() != to)
+    return fmt::format("its map gives {}, it accumulates in {}", name(map.result_type()), name(to));
+  return "";
+}
+
+std::string check(const KernelContract& contract, const ReduceKernel& kernel) {
+  if (static_cast<size_t>(kernel.kind) >= reduce_kinds.size()) return "reduce of an unknown kind";
+  const DType sum = kernel.accumulate;
+  if (is_float(sum) && sum != DType::f32 && sum != DType::f64)
+    return fmt::format("reduce cannot accumulate in {}", name(sum));
+  if (kernel.is_index() && (kernel.inner != 1 || contract.extents[contract.extents.rank() - 1] == 0))
+    return fmt::format("an index along {}", to_string(inner_extents(contract)));
+  return kernel.map ? check_map(*kernel.map, contract.operands[0].dtype, sum) : "";
+}
+
+std::string check(const KernelContract&, const RowwiseKernel& kernel) {
+  if (static_cast<size_t>(kernel.kind) >= rowwise_kinds.size()) return "rowwise of an unknown kind";
+  if (kernel.accumulate != DType::f32 && kernel.accumulate != DType::f64)
+    return fmt::format("rowwise cannot compute in {}", name(kernel.accumulate));
+  return "";
+}
+
+std::string check(const KernelContract&, const CumulativeKernel& kernel) {
+  const DType sum = kernel.accumulate;
+  if (sum == DType::boolean || (is_float(sum) && sum != DType::f32 && sum != DType::f64))
+    return fmt::format("cumulative cannot accumulate in {}", name(sum));
+  return "";
+}
+
+std::string check(const KernelContract& contract, const GatherKernel&) {
+  if (contract.operands[0].dtype != contract.operands[2].dtype) return "gather converts";
+  if (contract.operands[1].dtype != DType::i32 && contract.operands[1].dtype != DType::i64)
+    return fmt::format("gather has indices of {}", name(contract.operands[1].dtype));
+  if (outer_extents(contract).elements() != 0 && inner_extents(contract).elements() == 0)
+    return fmt::format("gather along {}", to_string(inner_extents(contract)));
+  return "";
+}
+
+std::string check(const KernelContract& contract, const AttentionKernel& kernel) {
+  const DType sum = kernel.accumulate;
   if (sum != DType::f32 && sum != DType::f64) return fmt::format("attention cannot accumulate in {}", name(sum));
-  if (!is_float(contract.math) || (contract.math == DType::f64 && sum == DType::f32))
-    return fmt::format("attention cannot multiply in {} and accumulate in {}", name(contract.math), name(sum));
-  const KernelContract::AttentionKind& kind = contract.attention;
-  if (!std::isfinite(kind.scale)) return "attention has a scale that is not finite";
-  if (!std::isfinite(kind.softcap) || kind.softcap < 0) return "attention has a softcap that is negative or not finite";
-  if (std::isnan(kind.masked_score) || kind.masked_score > max_finite(DType::f64))
-    return fmt::format("attention has a masked_score of {}", kind.masked_score);
-  const AttentionOperands known = attention_operands(contract);
+  if (!is_float(kernel.math) || (kernel.math == DType::f64 && sum == DType::f32))
+    return fmt::format("attention cannot multiply in {} and accumulate in {}", name(kernel.math), name(sum));
+  if (!std::isfinite(kernel.scale)) return "attention has a scale that is not finite";
+  if (!std::isfinite(kernel.softcap) || kernel.softcap < 0)
+    return "attention has a softcap that is negative or not finite";
+  if (std::isnan(kernel.masked_score) || kernel.masked_score > max_finite(DType::f64))
+    return fmt::format("attention has a masked_score of {}", kernel.masked_score);
+  const AttentionOperands known = attention_operands(kernel);
   for (size_t i = 0; i < contract.operands.size(); ++i) {
     const DType dtype = contract.operands[i].dtype;
     if (i < 3 && !is_float(dtype))
@@ -78,99 +161,23 @@ std::string check_attention(const KernelContract& contract) {
       return fmt::format("attention has a mask of {}, expected bool or a float", name(dtype));
     if (i == known.diagonal && dtype != DType::i32)
       return fmt::format("attention has a diagonal of {}, expected i32", name(dtype));
-    if ((i == known.state || (kind.partial && i + 1 == contract.operands.size())) && dtype != sum)
+    if ((i == known.state || (kernel.partial && i + 1 == contract.operands.size())) && dtype != sum)
       return fmt::format("attention has a state of {}, expected {}", name(dtype), name(sum));
   }
   return "";
 }
 
-std::string check_family(const KernelContract& contract) {
-  switch (contract.family) {
-    case Family::gemm:
-      if (contract.stage_k < 0) return fmt::format("stage_k is {}", contract.stage_k);
-      if (!accumulates(contract.accumulate))
-        return fmt::format("gemm cannot accumulate in {}", name(contract.accumulate));
-      for (const DType math : {contract.math, contract.math_b}) {
-        if (math == DType::boolean || is_float(math) != is_float(contract.accumulate) ||
-            (math == DType::f64 && contract.accumulate == DType::f32))
-          return fmt::format("gemm cannot multiply in {} and accumulate in {}", name(math), name(contract.accumulate));
-      }
-      return "";
-    case Family::pointwise:
-      return "";
-    case Family::reduce: {
-      if (contract.kind >= reduce_kinds.size()) return "reduce of an unknown kind";
-      const DType sum = contract.accumulate;
-      if (is_float(sum) && sum != DType::f32 && sum != DType::f64)
-        return fmt::format("reduce cannot accumulate in {}", name(sum));
-      if (leading_type(contract) != sum && (contract.inner != 1 || contract.extents[contract.extents.rank() - 1] == 0))
-        return fmt::format("an index along {}", to_string(inner_extents(contract)));
-      if (!contract.map) return "";
-      if (contract.map->nodes.empty()) return "its map has no nodes";
-      if (const auto verified = verify(*contract.map, "map"); !verified) return verified.error().message;
-      if (contract.map->inputs != 1) return fmt::format("its map has {} inputs", contract.map->inputs);
-      for (const ExprNode& node : contract.map->nodes) {
-        if (node.op == ExprOp::input && node.dtype != contract.operands[0].dtype)
-          return fmt::format("its map reads {}, the operand is {}", name(node.dtype), name(contract.operands[0].dtype));
-      }
-      if (contract.map->result_type() != sum)
-        return fmt::format("its map gives {}, it accumulates in {}", name(contract.map->result_type()), name(sum));
-      return "";
-    }
-    case Family::rowwise:
-      if (contract.kind >= rowwise_kinds.size()) return "rowwise of an unknown kind";
-      if (contract.accumulate != DType::f32 && contract.accumulate != DType::f64)
-        return fmt::format("rowwise cannot compute in {}", name(contract.accumulate));
-      return "";
-    case Family::cumulative: {
-      const DType sum = contract.accumulate;
-      if (sum == DType::boolean || (is_float(sum) && sum != DType::f32 && sum != DType::f64))
-        return fmt::format("cumulative cannot accumulate in {}", name(sum));
-      return "";
-    }
-    case Family::gather:
-      if (contract.operands[0].dtype != contract.operands[2].dtype) return "gather converts";
-      if (contract.operands[1].dtype != DType::i32 && contract.operands[1].dtype != DType::i64)
-        return fmt::format("gather has indices of {}", name(contract.operands[1].dtype));
-      if (outer_extents(contract).elements() != 0 && inner_extents(contract).elements() == 0)
-        return fmt::format("gather along {}", to_string(inner_extents(contract)));
-      return "";
-    case Family::attention:
-      return check_attention(contract);
-  }
-  return "";
-}
+// --- The expression, against what it reads and writes
+// --------------------------------------------------------------------
 
-}  // namespace
-
-std::string problem(const KernelContract& contract) {
-  if (std::string found = check_extents(contract); !found.empty()) return found;
-  const bool attention = contract.family == Family::attention;
-  const bool plain = contract.family == Family::cumulative || contract.family == Family::gather ||
-                     (attention && contract.attention.partial);
-  const size_t minimum = attention ? attention_operands(contract).extras + 1
-                         : contract.family == Family::gemm || contract.family == Family::gather ? 3
-                         : contract.family == Family::pointwise                                 ? 1
-                                                                                                : 2;
-  if (contract.operands.size() < minimum || (plain && contract.operands.size() > minimum)) {
-    return fmt::format("{} operands, expected {}{}", contract.operands.size(), plain ? "" : "at least ", minimum);
-  }
-  for (size_t i = 0; i < contract.operands.size(); ++i) {
-    const auto rank = static_cast<size_t>(operand_extents(contract, i).rank());
-    if (contract.operands[i].access.size() != rank) {
-      return fmt::format("operand {} has {} axes, expected {}", i, contract.operands[i].access.size(), rank);
-    }
-  }
-  if (std::string found = check_family(contract); !found.empty()) return found;
-  if (plain) return contract.expr.nodes.empty() ? "" : "it has an expression";
-  if (contract.expr.nodes.empty()) return "its expression has no nodes";
-  if (const auto verified = verify(contract.expr, "expression"); !verified) return verified.error().message;
+std::string check_expr(const KernelContract& contract) {
+  const Expr& expr = contract.expr;
+  if (expr.nodes.empty()) return "its expression has no nodes";
+  if (const auto verified = verify(expr, "expression"); !verified) return verified.error().message;
   const auto [leading, first] = expr_operands(contract);
   const size_t inputs = contract.operands.size() - 1 - first + leading;
-  if (contract.expr.inputs != inputs) {
-    return fmt::format("its expression has {} inputs, expected {}", contract.expr.inputs, inputs);
-  }
-  for (const ExprNode& node : contract.expr.nodes) {
+  if (expr.inputs != inputs) return fmt::format("its expression has {} inputs, expected {}", expr.inputs, inputs);
+  for (const ExprNode& node : expr.nodes) {
     if (node.op != ExprOp::input) continue;
     const DType expected =
         node.argument < leading ? leading_type(contract) : contract.operands[node.argument - leading + first].dtype;
@@ -179,11 +186,33 @@ std::string problem(const KernelContract& contract) {
                          name(expected));
     }
   }
-  if (contract.expr.result_type() != contract.operands.back().dtype) {
-    return fmt::format("its expression gives {}, the result is {}", name(contract.expr.result_type()),
+  if (expr.result_type() != contract.operands.back().dtype) {
+    return fmt::format("its expression gives {}, the result is {}", name(expr.result_type()),
                        name(contract.operands.back().dtype));
   }
   return "";
+}
+
+}  // namespace
+
+std::string problem(const KernelContract& contract) {
+  return std::visit(
+      [&](const auto& kernel) -> std::string {
+        if (std::string found = check_extents(contract, kernel); !found.empty()) return found;
+        const OperandCount count = operand_count(kernel);
+        const size_t operands = contract.operands.size();
+        if (operands < count.least || (count.exact && operands > count.least))
+          return fmt::format("{} operands, expected {}{}", operands, count.exact ? "" : "at least ", count.least);
+        for (size_t i = 0; i < operands; ++i) {
+          const auto rank = static_cast<size_t>(operand_extents(contract, i).rank());
+          if (contract.operands[i].access.size() != rank)
+            return fmt::format("operand {} has {} axes, expected {}", i, contract.operands[i].access.size(), rank);
+        }
+        if (std::string found = check(contract, kernel); !found.empty()) return found;
+        if (count.exact) return contract.expr.nodes.empty() ? "" : "it has an expression";
+        return check_expr(contract);
+      },
+      contract.family);
 }
 
 }  // namespace low

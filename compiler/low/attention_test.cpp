@@ -16,11 +16,10 @@ using testing::HasSubstr;
 
 const std::vector<Access> rows{Access::strided, Access::unit};
 
-KernelContract contract(const Shape& extents, KernelContract::AttentionKind kind, size_t extras = 0) {
+KernelContract contract(const Shape& extents, AttentionKernel kind, size_t extras = 0) {
   KernelContract c;
-  c.family = Family::attention;
+  c.family = kind;
   c.extents = extents;
-  c.attention = kind;
   c.operands.assign(3, {DType::f32, rows});
   if (kind.masked) c.operands.push_back({DType::boolean, rows});
   if (kind.causal) c.operands.push_back({DType::i32, {Access::unit}});
@@ -60,7 +59,7 @@ Result<TileGraph> graph_of(const KernelContract& c, size_t in_place = SIZE_MAX) 
 
 TEST(Attention, OperandsAndTheirExtents) {
   const KernelContract c = contract({5, 9, 4, 7}, {.masked = true, .causal = true, .continues = true, .partial = true});
-  const AttentionOperands known = attention_operands(c);
+  const AttentionOperands known = attention_operands(*c.as<AttentionKernel>());
   EXPECT_EQ(known.mask, 3U);
   EXPECT_EQ(known.diagonal, 4U);
   EXPECT_EQ(known.state, 5U);
@@ -78,13 +77,13 @@ TEST(Attention, OperandsAndTheirExtents) {
 
 TEST(Attention, TextRoundTrip) {
   for (unsigned flags = 0; flags < 32; ++flags) {
-    KernelContract::AttentionKind kind{.masked = (flags & 1) != 0,
-                                       .causal = (flags & 2) != 0,
-                                       .continues = (flags & 4) != 0,
-                                       .partial = (flags & 8) != 0,
-                                       .empty_is_zero = (flags & 16) != 0,
-                                       .scale = 0.1,  // no short binary fraction
-                                       .softcap = flags % 3 == 0 ? 0 : 30.7};
+    AttentionKernel kind{.masked = (flags & 1) != 0,
+                         .causal = (flags & 2) != 0,
+                         .continues = (flags & 4) != 0,
+                         .partial = (flags & 8) != 0,
+                         .empty_is_zero = (flags & 16) != 0,
+                         .scale = 0.1,  // no short binary fraction
+                         .softcap = flags % 3 == 0 ? 0 : 30.7};
     if (flags % 5 == 0) kind.masked_score = -3e38;
     const Result<TileGraph> graph = graph_of(contract({5, 9, 4, 7}, kind, kind.partial ? 0 : 1));
     ASSERT_TRUE(graph) << graph.error().message;
@@ -93,13 +92,13 @@ TEST(Attention, TextRoundTrip) {
     ASSERT_TRUE(again) << again.error().message << text;
     EXPECT_TRUE(*again == *graph) << text;
     EXPECT_EQ(print(*again), text);
-    EXPECT_EQ(again->contracts()[0].attention, kind) << text;
+    EXPECT_EQ(*again->contracts()[0].as<AttentionKernel>(), kind) << text;
   }
 }
 
 TEST(Attention, ContractsThatDifferInOneFieldAreTwo) {
   TileGraphBuilder builder("host", 1);
-  const auto id = [&](KernelContract::AttentionKind kind) { return builder.contract(contract({5, 9, 4, 7}, kind)); };
+  const auto id = [&](AttentionKernel kind) { return builder.contract(contract({5, 9, 4, 7}, kind)); };
   const ContractId plain = id({});
   EXPECT_EQ(id({}), plain);
   EXPECT_NE(id({.scale = 2}), plain);
@@ -121,21 +120,21 @@ TEST(Attention, RefusesBrokenContracts) {
       {[](KernelContract& c) { c.extents = {5, 9, 4, INT64_MAX}; }, "out of range"},
       {[](KernelContract& c) { c.extents = {int64_t{1} << 40, int64_t{1} << 40, 4, 7}; }, "out of range"},
       {[](KernelContract& c) { c.extents = {-1, 9, 4, 7}; }, "out of range"},
-      {[](KernelContract& c) { c.inner = 1; }, "1 inner axes"},
       {[](KernelContract& c) { c.operands.resize(6); }, "6 operands, expected at least 7"},
-      {[](KernelContract& c) { c.attention.partial = true; }, "8 operands, expected 7"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().partial = true; }, "8 operands, expected 7"},
       {[](KernelContract& c) { c.operands[2].access.pop_back(); }, "operand 2 has 1 axes, expected 2"},
       {[](KernelContract& c) { c.operands[4].access = rows; }, "operand 4 has 2 axes, expected 1"},
       {[](KernelContract& c) { c.operands[1].dtype = DType::i8; }, "operand 1 of i8"},
       {[](KernelContract& c) { c.operands[3].dtype = DType::u8; }, "mask of u8"},
       {[](KernelContract& c) { c.operands[4].dtype = DType::i64; }, "diagonal of i64"},
       {[](KernelContract& c) { c.operands[5].dtype = DType::f16; }, "state of f16, expected f32"},
-      {[](KernelContract& c) { c.accumulate = DType::f16; }, "cannot accumulate in f16"},
-      {[](KernelContract& c) { c.math = DType::i8; }, "cannot multiply in i8"},
-      {[](KernelContract& c) { c.math = DType::f64; }, "cannot multiply in f64 and accumulate in f32"},
-      {[](KernelContract& c) { c.attention.scale = HUGE_VAL; }, "scale that is not finite"},
-      {[](KernelContract& c) { c.attention.softcap = -1; }, "softcap that is negative"},
-      {[](KernelContract& c) { c.attention.masked_score = HUGE_VAL; }, "masked_score of inf"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().accumulate = DType::f16; }, "cannot accumulate in f16"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().math = DType::i8; }, "cannot multiply in i8"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().math = DType::f64; },
+       "cannot multiply in f64 and accumulate in f32"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().scale = HUGE_VAL; }, "scale that is not finite"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().softcap = -1; }, "softcap that is negative"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().masked_score = HUGE_VAL; }, "masked_score of inf"},
       {[](KernelContract& c) { c.expr = {}; }, "no nodes"},
       {[](KernelContract& c) { c.operands.back().dtype = DType::f16; }, "the result is f16"},
       {[](KernelContract& c) { c.operands[6].dtype = DType::f16; }, "the operand is f16"},
@@ -149,7 +148,7 @@ TEST(Attention, RefusesBrokenContracts) {
   EXPECT_EQ(problem(partial), "");
   partial.operands.back().dtype = DType::f64;
   EXPECT_THAT(problem(partial), HasSubstr("state of f64, expected f32"));
-  partial.accumulate = DType::f64;
+  partial.get<AttentionKernel>().accumulate = DType::f64;
   EXPECT_EQ(problem(partial), "");
   partial.expr = good.expr;
   EXPECT_THAT(problem(partial), HasSubstr("has an expression"));

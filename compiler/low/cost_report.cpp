@@ -32,79 +32,84 @@ bool strided_every_way(const OperandContract& operand) {
          std::ranges::find(operand.access, Access::strided) != operand.access.end();
 }
 
-// What one element of the iteration space costs.
-int64_t element_work(const KernelContract& contract) {
-  switch (contract.family) {
-    case Family::gemm:
-    case Family::pointwise:
-    case Family::attention:
-      break;
-    case Family::reduce:
-      return reduce_work(static_cast<Reduce::Kind>(contract.kind), contract.map);
-    case Family::rowwise:
-      return rowwise_work(static_cast<Rowwise::Kind>(contract.kind)) + expression_work(contract.expr);
-    case Family::cumulative:
-      return 2;
-    case Family::gather:
-      return 1;
-  }
-  return expression_work(contract.expr);
+// --- What a run of each family adds to the bytes that it reads and writes
+// ----------------------------------------------------
+
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const GemmKernel&) {
+  work.kind = KernelWork::Kind::gemm;
+  work.expression_nodes = expression_work(contract.expr);
+  work.m = contract.extents[0];
+  work.n = contract.extents[1];
+  work.k = contract.extents[2];
+  work.block_m = machine.block_m_step;
+  work.block_n = machine.block_n_step;
+  work.a = contract.operands[0].dtype;
+  work.b = contract.operands[1].dtype;
+  work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
+}
+
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const AttentionKernel& kernel) {
+  work.kind = KernelWork::Kind::attention;
+  work.expression_nodes = expression_work(contract.expr);
+  work.m = contract.extents[0];
+  work.n = contract.extents[1];
+  work.k = contract.extents[2];
+  work.v = contract.extents[3];
+  work.block_m = machine.packed_gemm ? machine.vector_lanes : machine.block_m_step;
+  work.block_n = machine.packed_gemm ? 1 : machine.block_n_step;
+  work.a = work.b = kernel.math;
+  work.score_nodes = score_work(kernel.masked, kernel.causal, kernel.softcap > 0);
+  for (size_t i = 0; i < 3; ++i) work.strided = work.strided || strided_both_ways(contract.operands[i]);
+}
+
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const PointwiseKernel&) {
+  work.block_n = machine.vector_lanes;
+  work.expression_nodes = expression_work(contract.expr);
+  const int last = contract.extents.rank() - 1;
+  work.n = contract.extents[last];
+  for (int axis = 0; axis < last; ++axis) work.m *= contract.extents[axis];
+  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
+    work.strided = work.strided || contract.operands[i].access[static_cast<size_t>(last)] == Access::strided;
+}
+
+// Of groups, with so much work an element.
+void add_group_work(KernelWork& work, const Machine& machine, const KernelContract& contract, int64_t element) {
+  work.block_n = machine.vector_lanes;
+  work.expression_nodes = element;
+  work.m = outer_extents(contract).elements();
+  work.n = inner_extents(contract).elements();
+  work.strided = strided_every_way(contract.operands[0]);
+}
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const ReduceKernel& kernel) {
+  add_group_work(work, machine, contract, reduce_work(kernel.kind, kernel.map));
+}
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const RowwiseKernel& kernel) {
+  add_group_work(work, machine, contract, rowwise_work(kernel.kind) + expression_work(contract.expr));
+}
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const CumulativeKernel&) {
+  add_group_work(work, machine, contract, 2);
+}
+
+void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const GatherKernel&) {
+  const Shape outer = outer_extents(contract);
+  work.block_n = machine.vector_lanes;
+  work.expression_nodes = 1;
+  work.n = outer[outer.rank() - 1];
+  work.m = outer.elements() / std::max<int64_t>(work.n, 1);
+  work.strided = contract.operands[0].access[static_cast<size_t>(outer.rank() - 1)] != Access::unit && work.n > 1;
 }
 
 KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelRun& run) {
   const KernelContract& contract = graph.contract(run);
   const std::span<const View> operands = graph.operands(run);
   KernelWork work;
+  work.kind = KernelWork::Kind::pointwise;
   for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
   work.written_bytes = distinct_bytes(graph, operands.back());
-  work.expression_nodes = element_work(contract);
-  if (contract.family == Family::gemm) {
-    work.kind = KernelWork::Kind::gemm;
-    work.m = contract.extents[0];
-    work.n = contract.extents[1];
-    work.k = contract.extents[2];
-    work.block_m = machine.block_m_step;
-    work.block_n = machine.block_n_step;
-    work.a = contract.operands[0].dtype;
-    work.b = contract.operands[1].dtype;
-    work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
-    return work;
-  }
-  if (contract.family == Family::attention) {
-    const KernelContract::AttentionKind& kind = contract.attention;
-    work.kind = KernelWork::Kind::attention;
-    work.m = contract.extents[0];
-    work.n = contract.extents[1];
-    work.k = contract.extents[2];
-    work.v = contract.extents[3];
-    work.block_m = machine.packed_gemm ? machine.vector_lanes : machine.block_m_step;
-    work.block_n = machine.packed_gemm ? 1 : machine.block_n_step;
-    work.a = work.b = contract.math;
-    work.score_nodes = score_work(kind.masked, kind.causal, kind.softcap > 0);
-    for (size_t i = 0; i < 3; ++i) work.strided = work.strided || strided_both_ways(contract.operands[i]);
-    return work;
-  }
-  work.kind = KernelWork::Kind::pointwise;
-  work.block_n = machine.vector_lanes;
-  if (contract.family == Family::gather) {
-    const Shape outer = outer_extents(contract);
-    work.n = outer[outer.rank() - 1];
-    work.m = outer.elements() / std::max<int64_t>(work.n, 1);
+  // Of its data, a gather reads no more than it writes.
+  if (contract.is<GatherKernel>())
     work.read_bytes = std::min(work.read_bytes, work.written_bytes + distinct_bytes(graph, operands[1]));
-    work.strided = contract.operands[0].access[static_cast<size_t>(outer.rank() - 1)] != Access::unit && work.n > 1;
-    return work;
-  }
-  if (contract.family != Family::pointwise) {
-    work.m = outer_extents(contract).elements();
-    work.n = inner_extents(contract).elements();
-    work.strided = strided_every_way(contract.operands[0]);
-    return work;
-  }
-  const int last = contract.extents.rank() - 1;
-  work.n = contract.extents[last];
-  for (int axis = 0; axis < last; ++axis) work.m *= contract.extents[axis];
-  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
-    work.strided = work.strided || contract.operands[i].access[static_cast<size_t>(last)] == Access::strided;
+  std::visit([&](const auto& kernel) { add_work(work, machine, contract, kernel); }, contract.family);
   return work;
 }
 

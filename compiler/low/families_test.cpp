@@ -142,7 +142,7 @@ TEST(ExpandGroups, DenseAxesAreOne) {
   ASSERT_TRUE(graph) << graph.error().message;
   ASSERT_EQ(graph->contracts().size(), 2U);
   EXPECT_EQ(graph->contracts()[0].extents, (Shape{6, 20}));
-  EXPECT_EQ(graph->contracts()[0].inner, 1);
+  EXPECT_EQ(inner_axes(graph->contracts()[0]), 1);
   // x is [2, 3 | 4, 5]: the reduced axes, in the order of x's strides, are one; so are the others in x, but not in the
   // result [3, 2].
   EXPECT_EQ(graph->contracts()[1].extents, (Shape{2, 3, 20}));
@@ -166,9 +166,8 @@ TEST(ExpandGroups, Gathers) {
 // A contract, broken.
 TEST(VerifyGroups, RefusesBrokenContracts) {
   KernelContract good;
-  good.family = Family::reduce;
+  good.family = ReduceKernel();
   good.extents = {4, 6};
-  good.inner = 1;
   good.operands = {{DType::f32, {Access::strided, Access::unit}}, {DType::f32, {Access::unit}}};
   ExprBuilder expr(1);
   good.expr = std::move(expr).finish(expr.input(0, DType::f32));
@@ -178,7 +177,7 @@ TEST(VerifyGroups, RefusesBrokenContracts) {
     make.builder.begin_region();
     make.builder.begin_superstep();
     const View result =
-        contract.family == Family::reduce ? make.line(overlapping ? x : y, 0, 4) : make.view(y, {4, 6}, {6, 1});
+        contract.is<ReduceKernel>() ? make.line(overlapping ? x : y, 0, 4) : make.view(y, {4, 6}, {6, 1});
     make.run(0, make.builder.contract(contract), {make.view(x, {4, 6}, {6, 1}), result});
     make.builder.end_superstep();
     make.builder.end_region();
@@ -187,23 +186,23 @@ TEST(VerifyGroups, RefusesBrokenContracts) {
   EXPECT_TRUE(finish(good));
   EXPECT_THAT(finish(good, true).error().message, HasSubstr("overlaps operand 0"));
   KernelContract bad = good;
-  bad.inner = 2;
+  bad.get<ReduceKernel>().inner = 2;
   EXPECT_THAT(finish(bad).error().message, HasSubstr("2 inner axes of 2"));
   bad = good;
-  bad.kind = 6;
+  bad.get<ReduceKernel>().kind = static_cast<Reduce::Kind>(6);
   EXPECT_THAT(finish(bad).error().message, HasSubstr("unknown kind"));
   bad = good;
-  bad.kind = static_cast<uint8_t>(Reduce::Kind::index_max);
+  bad.get<ReduceKernel>().kind = Reduce::Kind::index_max;
   EXPECT_THAT(finish(bad).error().message, HasSubstr("the operand is i64"));
   bad = good;
-  bad.accumulate = DType::f16;
+  bad.get<ReduceKernel>().accumulate = DType::f16;
   EXPECT_THAT(finish(bad).error().message, HasSubstr("cannot accumulate in f16"));
   bad = good;
   ExprBuilder map(1);
-  bad.map = std::move(map).finish(map.convert(map.input(0, DType::f32), DType::f64));
+  bad.get<ReduceKernel>().map = std::move(map).finish(map.convert(map.input(0, DType::f32), DType::f64));
   EXPECT_THAT(finish(bad).error().message, HasSubstr("its map gives f64"));
   bad = good;
-  bad.family = Family::cumulative;
+  bad.family = CumulativeKernel();
   bad.operands[1].access = {Access::strided, Access::unit};
   EXPECT_THAT(finish(bad).error().message, HasSubstr("has an expression"));
   bad.expr = {};
@@ -211,7 +210,7 @@ TEST(VerifyGroups, RefusesBrokenContracts) {
   bad.operands.push_back(bad.operands[0]);
   EXPECT_THAT(finish(bad).error().message, HasSubstr("expected 2"));
   bad = good;
-  bad.family = Family::gather;
+  bad.family = GatherKernel();
   bad.expr = {};
   bad.operands.insert(bad.operands.begin() + 1, {DType::f32, {Access::unit, Access::broadcast}});
   EXPECT_THAT(finish(bad).error().message, HasSubstr("indices of f32"));

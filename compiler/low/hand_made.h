@@ -57,10 +57,8 @@ struct Maker {
   ContractId gemm(const Shape& mnk, DType a, DType b, DType math, DType accumulate) {
     ExprBuilder expr(1);
     KernelContract contract;
-    contract.family = Family::gemm;
+    contract.family = GemmKernel{.math_a = math, .math_b = math, .accumulate = accumulate};
     contract.extents = mnk;
-    contract.math = contract.math_b = math;
-    contract.accumulate = accumulate;
     const std::vector<Access> rows{Access::strided, Access::unit};
     contract.operands = {{a, rows}, {b, rows}, {accumulate, rows}};
     contract.expr = std::move(expr).finish(expr.input(0, accumulate));

@@ -185,10 +185,10 @@ struct FieldParser {
     flag = line.peek() == field;
     if (flag) line.word();
   }
-  template <typename Names>
-  void operator()(std::string_view field, uint8_t& kind, const Names& names) {
+  template <typename Kind, typename Names>
+  void operator()(std::string_view field, Kind& kind, const Names& names) {
     line.expect(field);
-    kind = line.one_of<uint8_t>("a kind", names);
+    kind = line.one_of<Kind>("a kind", names);
   }
   void operator()(std::string_view field, std::vector<OperandContract>& operands) {
     line.expect(field);
@@ -362,7 +362,7 @@ class Parser {
   void contract(Line& line) {
     numbered(line, contracts_);
     KernelContract contract;
-    contract.family = line.one_of<Family>("a family", family_names);
+    contract.family = family_at(line.one_of<size_t>("a family", family_names));
     if (!line.good()) return;
     visit_fields(contract, FieldParser{line});
     if (line.good()) contracts_.push_back(builder_->contract(contract));

@@ -393,11 +393,7 @@ class Verifier {
     if (command.kind == Command::Kind::run) {
       const KernelContract& contract = graph_.contract(graph_.runs()[command.index]);
       // A state is updated in place, row by row.
-      const AttentionOperands attention = attention_operands(contract);
-      others = contract.family == Family::gemm        ? 2
-               : contract.family == Family::attention ? (attention.state > 0 ? attention.state : attention.extras)
-               : contract.family == Family::pointwise || contract.family == Family::rowwise ? 0
-                                                                                            : contract.operands.size();
+      others = first_in_place(contract);
     }
     for (size_t i = 0; i + 1 < uses.size(); ++i) {
       const ViewUse& operand = uses[i];

@@ -45,7 +45,7 @@ void Expander::fill_box(const std::optional<Placed>& scalar, const Placed& to, D
   }
   const Strides strides[] = {to.layout.strides};
   const CollapsedBox loops = collapse(extents, strides);
-  KernelContract contract{.family = Family::pointwise, .extents = loops.extents};
+  KernelContract contract{.family = PointwiseKernel(), .extents = loops.extents};
   std::vector<View> views;
   Strides nowhere = loops.extents;
   for (int axis = 0; axis < nowhere.rank(); ++axis) nowhere[axis] = 0;

@@ -94,7 +94,6 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
   using Kind = AttentionStage::Kind;
   Form form;
   KernelContract& contract = form.contract;
-  contract.accumulate = sum_;
   const bool causal = attributes_.diagonal.has_value();
   const auto add = [&](DType dtype, const Shape& extents, const Strides& of) {
     contract.operands.push_back({dtype, access_list(extents, of)});
@@ -106,17 +105,17 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
   const Shape scores{rows, keys}, output{rows, extents_.dv};
   switch (stage.kind) {
     case Kind::flash: {
-      contract.family = Family::attention;
+      contract.family = AttentionKernel{.math = math_,
+                                        .accumulate = sum_,
+                                        .masked = masked(),
+                                        .causal = causal,
+                                        .continues = stage.continues,
+                                        .partial = stage.partial,
+                                        .empty_is_zero = attributes_.empty_is_zero,
+                                        .scale = attributes_.scale,
+                                        .softcap = attributes_.softcap,
+                                        .masked_score = attributes_.masked_score};
       contract.extents = {rows, keys, extents_.d, extents_.dv};
-      contract.math = math_;
-      contract.attention = {.masked = masked(),
-                            .causal = causal,
-                            .continues = stage.continues,
-                            .partial = stage.partial,
-                            .empty_is_zero = attributes_.empty_is_zero,
-                            .scale = attributes_.scale,
-                            .softcap = attributes_.softcap,
-                            .masked_score = attributes_.masked_score};
       const Shape state{rows, extents_.dv + 2};
       add(q_, {rows, extents_.d}, next());
       add(k_, {keys, extents_.d}, next());
@@ -134,11 +133,8 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       break;
     }
     case Kind::scores:
-      contract.family = Family::gemm;
+      contract.family = GemmKernel{score_math_.a, score_math_.b, sum_, extents_.d};
       contract.extents = {rows, keys, extents_.d};
-      contract.math = score_math_.a;
-      contract.math_b = score_math_.b;
-      contract.stage_k = extents_.d;
       contract.expr = scores_expr();
       add(q_, {rows, extents_.d}, next());
       add(k_, {extents_.d, keys}, turned());
@@ -147,21 +143,17 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       add(sum_, scores, next());
       break;
     case Kind::softmax:
-      contract.family = Family::rowwise;
+      contract.family =
+          RowwiseKernel{.kind = attributes_.empty_is_zero ? Rowwise::Kind::masked_softmax : Rowwise::Kind::softmax,
+                        .accumulate = sum_};
       contract.extents = scores;
-      contract.inner = 1;
-      contract.kind =
-          static_cast<uint8_t>(attributes_.empty_is_zero ? Rowwise::Kind::masked_softmax : Rowwise::Kind::softmax);
       contract.expr = converted(sum_, sum_);
       add(sum_, scores, next());
       add(sum_, scores, next());
       break;
     case Kind::sums:
-      contract.family = Family::gemm;
+      contract.family = GemmKernel{value_math_.a, value_math_.b, sum_, keys};
       contract.extents = {rows, extents_.dv, keys};
-      contract.math = value_math_.a;
-      contract.math_b = value_math_.b;
-      contract.stage_k = keys;
       contract.expr = epilogue_;
       add(sum_, scores, next());
       add(v_, {keys, extents_.dv}, next());

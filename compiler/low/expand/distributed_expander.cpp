@@ -256,7 +256,7 @@ Result<void> DistributedExpander::expand_pointwise(RegionState& region, const Op
   RunForms forms;
   std::vector<Placed> places;
   const auto make_form = [&](const Rect& rect) {
-    KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
+    KernelContract contract{.family = PointwiseKernel(), .expr = std::get<Pointwise>(op.attributes).expr};
     std::vector<Strides> strides;
     strides.reserve(places.size());
     for (const Placed& place : places) strides.push_back(place.layout.strides);
@@ -299,13 +299,12 @@ Result<void> DistributedExpander::expand_rows(RegionState& region, const Op& op)
   std::vector<Placed> places;
   const auto make_form = [&](const Rect& rect) {
     KernelContract contract = group;
-    contract.inner = 1;
     contract.extents = {rect.rows, x->columns};
     RunForm form;
     for (size_t i = 0; i < places.size(); ++i) {
       Shape box = contract.extents;
       Strides steps = places[i].layout.strides;
-      if (contract.family == Family::reduce && i > 0) {  // one element a row
+      if (contract.is<ReduceKernel>() && i > 0) {  // one element a row
         box = {box[0]};
         steps = {steps[0]};
       }

@@ -197,12 +197,7 @@ class DistributedExpander::MatmulExpansion {
   // Of the run over places_ for (m, n, k) elements.
   RunForm product_form(const Shape& extents, Kind kind) {
     const int64_t m = extents[0], n = extents[1], k = extents[2];
-    KernelContract contract{.family = Family::gemm,
-                            .extents = extents,
-                            .math = math_.a,
-                            .math_b = math_.b,
-                            .accumulate = accumulate(),
-                            .stage_k = k};
+    KernelContract contract{.family = GemmKernel{math_.a, math_.b, accumulate(), k}, .extents = extents};
     RunForm form;
     const auto add = [&](const Shape& box, bool transposed, DType dtype) {
       const Strides strides = logical(places_[form.geometries.size()], transposed);
@@ -247,7 +242,7 @@ class DistributedExpander::MatmulExpansion {
 
   // Of the run over places_: the first partial sum, the extras, the other partial sums, the result.
   RunForm sum_form(const Shape& extents) {
-    KernelContract contract{.family = Family::pointwise, .extents = extents};
+    KernelContract contract{.family = PointwiseKernel(), .extents = extents};
     contract.expr = with_partials(epilogue_, accumulate(), extra_count(), static_cast<int>(plan_.grid_k) - 1);
     RunForm form;
     for (size_t i = 0; i < places_.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/overloaded.h"
 #include "compiler/low/expand/expander.h"
 #include "compiler/low/expand/groups.h"
 #include "compiler/search/gather_axes.h"
@@ -49,29 +50,21 @@ Group group_of(const Graph& graph, const Op& op) {
   std::optional<Expr> epilogue;
   const DType wide = x.dtype == DType::f64 ? DType::f64 : is_float(x.dtype) ? DType::f32 : x.dtype;
   if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
-    contract.family = Family::reduce;
-    contract.kind = static_cast<uint8_t>(reduce->kind);
-    contract.last = reduce->last;
-    contract.accumulate = reduce->accumulate;
-    contract.map = reduce->map;
+    contract.family =
+        ReduceKernel{.kind = reduce->kind, .accumulate = reduce->accumulate, .last = reduce->last, .map = reduce->map};
     inner_axes = reduce->axes;
     epilogue = reduce->epilogue;
   } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
-    contract.family = Family::rowwise;
-    contract.kind = static_cast<uint8_t>(rowwise->kind);
-    contract.epsilon = rowwise->epsilon;
-    contract.accumulate = wide;
+    contract.family = RowwiseKernel{.kind = rowwise->kind, .accumulate = wide, .epsilon = rowwise->epsilon};
     inner_axes = rowwise->axes;
     epilogue = rowwise->epilogue;
   } else {
     const auto& cumulative = std::get<Cumulative>(op.attributes);
-    contract.family = Family::cumulative;
-    contract.exclusive = cumulative.exclusive;
-    contract.reverse = cumulative.reverse;
-    contract.accumulate = wide;
+    contract.family =
+        CumulativeKernel{.accumulate = wide, .exclusive = cumulative.exclusive, .reverse = cumulative.reverse};
     inner_axes.append(cumulative.axis);
   }
-  if (contract.family != Family::cumulative) {
+  if (!contract.is<CumulativeKernel>()) {
     contract.expr = epilogue ? *epilogue : converted(leading_type(contract), type.dtype);
   }
   contract.operands.resize(graph.operands(op).size() + 1);
@@ -92,7 +85,7 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
   Group group = group_of(graph, op);
   KernelContract& contract = group.contract;
   const Shape& inner_axes = group.inner_axes;
-  const bool reduces = contract.family == Family::reduce;
+  const bool reduces = contract.is<ReduceKernel>();
 
   // x, then extras as the result's shape sees them, then the result. A reduced axis has one element in all but x.
   std::vector<Placed> places{region.places[operands[0]]};
@@ -114,7 +107,10 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
   inner = by_stride(inner, strides[0]);
   const std::vector<Strides> of_x(strides.begin(), strides.begin() + 1);
   const CollapsedBox inside = collapse_axes(x.shape, inner, reduces ? of_x : strides);
-  contract.inner = inside.extents.rank();
+  const int inner_rank = inside.extents.rank();
+  std::visit(Overloaded{[&](ReduceKernel& kernel) { kernel.inner = inner_rank; },
+                        [&](RowwiseKernel& kernel) { kernel.inner = inner_rank; }, [](auto&) {}},
+             contract.family);
 
   builder_.begin_superstep();
   for (uint32_t part = 0; part < plan.parts; ++part) {
@@ -128,7 +124,7 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
     }
     if (extents.elements() == 0) continue;
     const CollapsedBox outside = collapse_axes(extents, outer, strides);
-    if (outside.extents.rank() + contract.inner > max_rank) {
+    if (outside.extents.rank() + inner_rank > max_rank) {
       return fail(ErrorKind::unsupported, fmt::format("expand: operation \"{}\" ({}) has more than {} separate axes",
                                                       op.name, kind_name(op.attributes), max_rank));
     }
@@ -186,8 +182,8 @@ KernelContract gather_contract(const Graph& graph, const Op& op) {
   const DType result = graph.type(graph.result(op)).dtype;
   const auto& gather = std::get<Gather>(op.attributes);
   const Shape& indices = graph.type(operands[1]).shape;
-  KernelContract contract{.family = Family::gather};
-  contract.inner = gather.mode == Gather::Mode::nd ? static_cast<int>(indices[indices.rank() - 1]) : 1;
+  const int inner = gather.mode == Gather::Mode::nd ? static_cast<int>(indices[indices.rank() - 1]) : 1;
+  KernelContract contract{.family = GatherKernel{.inner = inner}};
   contract.operands.resize(3);
   for (size_t i = 0; i < 2; ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
   contract.operands[2].dtype = result;

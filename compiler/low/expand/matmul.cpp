@@ -106,8 +106,7 @@ class Expander::MatmulExpansion {
   // One superstep: the blocks of every part.
   void multiply() {
     const MathRate math = product_math(e_.machine_, accumulate(), dtype(0), dtype(1));
-    KernelContract contract{
-        .family = Family::gemm, .math = math.a, .math_b = math.b, .accumulate = accumulate(), .stage_k = plan_.block_k};
+    KernelContract contract{.family = GemmKernel{math.a, math.b, accumulate(), plan_.block_k}};
     contract.expr = split() ? plain_sum(accumulate()) : epilogue_;
     for (size_t i = 0; i < (split() ? 2 : operands_.size()); ++i) contract.operands.push_back({dtype(i), {}});
     contract.operands.push_back({split() ? accumulate() : type_.dtype, {}});
@@ -153,7 +152,7 @@ class Expander::MatmulExpansion {
 
   // Another superstep: the tiles share the rows, add up and apply the epilogue.
   void add_partial_sums() {
-    KernelContract sum{.family = Family::pointwise};
+    KernelContract sum{.family = PointwiseKernel()};
     sum.expr =
         with_partials(epilogue_, accumulate(), static_cast<int>(extra_count()), static_cast<int>(plan_.grid_k) - 1);
     e_.builder_.begin_superstep();

@@ -17,7 +17,7 @@ void Expander::expand_pointwise(RegionState& region, const Op& op, const SplitPl
   places.push_back(result_place(region, value));
   region.places[value] = places.back();
 
-  KernelContract contract{.family = Family::pointwise, .expr = std::get<Pointwise>(op.attributes).expr};
+  KernelContract contract{.family = PointwiseKernel(), .expr = std::get<Pointwise>(op.attributes).expr};
   contract.operands.resize(places.size());
   for (size_t i = 0; i < operands.size(); ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
   contract.operands.back().dtype = type.dtype;
