@@ -3,9 +3,10 @@
 // A kernel that several programs have is there once. A program says by number which kernels and which entry points it
 // runs; after the merge its numbers are others:
 //
-//   program A: kernels [add, copy], entries [{0}, {1}]         merged: kernels [add, mul, copy], entries [{0}, {2}, {0,
-//   1}] program B: kernels [mul, add],  entries [{0, 1}]           A: 0 -> 0, 1 -> 2, entries 0 -> 0, 1 -> 1; B: 0 ->
-//   1, 1 -> 0, …
+//   program A: kernels [add, copy], entries [{0}, {1}]
+//   program B: kernels [mul, add], entries [{0, 1}]
+//   merged: kernels [add, mul, copy], entries [{0}, {2}, {0, 1}]
+//   A: kernels 0 -> 0, 1 -> 2, entries 0 -> 0, 1 -> 1; B: kernels 0 -> 1, 1 -> 0, entries 0 -> 2
 //
 // Merging the kernels of one program changes nothing.
 #pragma once

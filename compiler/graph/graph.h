@@ -100,9 +100,8 @@ struct Pad {
 //  `axis`: indices [i…] replace axis `axis` of data: result [data before axis…, i…, data behind axis…] (ONNX Gather)
 //  `elements`: indices and result have one shape; result[i…] = data[i… with i[axis] = indices[i…]] (GatherElements)
 //  `nd`: indices [batch…, i…, depth]; the last axis is an index into the data's axes batch … batch + depth (GatherND),
-//  each element of
-//        which is counted from the end or clamped on its own; result [batch…, i…, data behind axis batch + depth…];
-//        depth is at least 1
+//        each element of which is counted from the end or clamped on its own; result [batch…, i…, data behind axis
+//        batch + depth…]; depth is at least 1
 // Other axes of `elements` may be shorter in indices than in data. Where the result has elements, no indexed axis of
 // data is empty.
 struct Gather {
@@ -138,9 +137,11 @@ struct Cumulative {
 };
 // (value, extras…) -> (value): normalizes groups of elements: all that differ only in `axes`. Floats; computed in f32
 // (f64 for f64), in two passes:
-//  softmax: exp(x - max) / sum(exp(x - max));  log_softmax: x - max - log(sum(exp(x - max)));  a group of -infinities
-//  alone gives NaN, as ONNX masked_softmax: softmax, but a group of -infinities alone, in which nothing takes part,
-//  gives zeros layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon);  rms_norm: x / sqrt(mean(x^2) + epsilon)
+//  softmax: exp(x - max) / sum(exp(x - max)); a group of -infinities alone gives NaN, as in ONNX
+//  log_softmax: x - max - log(sum(exp(x - max)))
+//  masked_softmax: softmax, but a group of -infinities alone, in which nothing takes part, gives zeros
+//  layer_norm: (x - mean) / sqrt(mean((x - mean)^2) + epsilon)
+//  rms_norm: x / sqrt(mean(x^2) + epsilon)
 // The epilogue maps (normalized, extras…) to the result's element as in Matmul (scale and bias are extras). epsilon is
 // 0 or more, and 0 for the softmaxes.
 struct Rowwise {

@@ -1,7 +1,7 @@
 // Reading a machine's JSON file.
 //
-//   {"name": "…", "description": "…", "targets": ["…"], "logical_tiles": bool, "global_memory": bool, "packed_gemm":
-//   bool,
+//   {"name": "…", "description": "…", "targets": ["…"],
+//    "logical_tiles": bool, "global_memory": bool, "packed_gemm": bool,
 //    "math": [{"a": ["f16"], "b": ["f16"], "flop_per_cycle": NUMBER}, …],   every pair of an a and a b has this rate
 //    "tiles": NUMBER, …}
 // where NUMBER is {"value": 304, "source": "where it comes from"}. All keys of the table below are needed, and no

@@ -5,7 +5,7 @@
 //   tiles 16
 //   graph <64 hexadecimal digits>
 //   none
-//   matmul grid 1 4 4 1 block 365 538 256     (batch m n k, m n k)
+//   matmul grid 1 4 4 1 block 365 538 256                       (batch m n k, m n k)
 //   attention flash grid 1 1 16 block 729 729                   (batch m heads, rows keys)
 //   split axis 0 parts 16
 //   view

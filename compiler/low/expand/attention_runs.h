@@ -11,9 +11,8 @@
 namespace low {
 
 // What one kernel of attention reads and writes, as matrices; in this order:
-//   flash    q [rows, d], k [keys, d], v [keys, dv], mask [rows, keys]?, diagonal [1]?, state [rows, dv + 2]?, extras
-//   [rows, dv]… if it is the
-//            last panel, and the result [rows, dv] or the state
+//   flash    q [rows, d], k [keys, d], v [keys, dv], mask [rows, keys]?, diagonal [1]?, state [rows, dv + 2]?,
+//            extras [rows, dv]… if it is the last panel, and the result [rows, dv] or the state
 //   scores   q, k, mask?, causal mask [rows, keys] (bool)?, scores [rows, keys]
 //   softmax  scores, scores
 //   sums     scores, v, extras…, result
