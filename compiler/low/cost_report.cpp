@@ -22,94 +22,15 @@ int64_t distinct_bytes(const TileGraph& graph, const View& view) {
   return distinct_elements(graph.geometry(view)) * static_cast<int64_t>(byte_size(graph.type(view.allocation).dtype));
 }
 
-bool strided_both_ways(const OperandContract& operand) {
-  return operand.access[0] == Access::strided && operand.access[1] == Access::strided;
-}
-
-// No axis of x is contiguous.
-bool strided_every_way(const OperandContract& operand) {
-  return std::ranges::find(operand.access, Access::unit) == operand.access.end() &&
-         std::ranges::find(operand.access, Access::strided) != operand.access.end();
-}
-
-// --- What a run of each family adds to the bytes that it reads and writes
-// ----------------------------------------------------
-
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const GemmKernel&) {
-  work.kind = KernelWork::Kind::gemm;
-  work.expression_nodes = expression_work(contract.expr);
-  work.m = contract.extents[0];
-  work.n = contract.extents[1];
-  work.k = contract.extents[2];
-  work.block_m = machine.block_m_step;
-  work.block_n = machine.block_n_step;
-  work.a = contract.operands[0].dtype;
-  work.b = contract.operands[1].dtype;
-  work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
-}
-
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const AttentionKernel& kernel) {
-  work.kind = KernelWork::Kind::attention;
-  work.expression_nodes = expression_work(contract.expr);
-  work.m = contract.extents[0];
-  work.n = contract.extents[1];
-  work.k = contract.extents[2];
-  work.v = contract.extents[3];
-  work.block_m = machine.packed_gemm ? machine.vector_lanes : machine.block_m_step;
-  work.block_n = machine.packed_gemm ? 1 : machine.block_n_step;
-  work.a = work.b = kernel.math;
-  work.score_nodes = score_work(kernel.masked, kernel.causal, kernel.softcap > 0);
-  for (size_t i = 0; i < 3; ++i) work.strided = work.strided || strided_both_ways(contract.operands[i]);
-}
-
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const PointwiseKernel&) {
-  work.block_n = machine.vector_lanes;
-  work.expression_nodes = expression_work(contract.expr);
-  const int last = contract.extents.rank() - 1;
-  work.n = contract.extents[last];
-  for (int axis = 0; axis < last; ++axis) work.m *= contract.extents[axis];
-  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
-    work.strided = work.strided || contract.operands[i].access[static_cast<size_t>(last)] == Access::strided;
-}
-
-// Of groups, with so much work an element.
-void add_group_work(KernelWork& work, const Machine& machine, const KernelContract& contract, int64_t element) {
-  work.block_n = machine.vector_lanes;
-  work.expression_nodes = element;
-  work.m = outer_extents(contract).elements();
-  work.n = inner_extents(contract).elements();
-  work.strided = strided_every_way(contract.operands[0]);
-}
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const ReduceKernel& kernel) {
-  add_group_work(work, machine, contract, reduce_work(kernel.kind, kernel.map));
-}
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const RowwiseKernel& kernel) {
-  add_group_work(work, machine, contract, rowwise_work(kernel.kind) + expression_work(contract.expr));
-}
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const CumulativeKernel&) {
-  add_group_work(work, machine, contract, 2);
-}
-
-void add_work(KernelWork& work, const Machine& machine, const KernelContract& contract, const GatherKernel&) {
-  const Shape outer = outer_extents(contract);
-  work.block_n = machine.vector_lanes;
-  work.expression_nodes = 1;
-  work.n = outer[outer.rank() - 1];
-  work.m = outer.elements() / std::max<int64_t>(work.n, 1);
-  work.strided = contract.operands[0].access[static_cast<size_t>(outer.rank() - 1)] != Access::unit && work.n > 1;
-}
-
-KernelWork work_of(const TileGraph& graph, const Machine& machine, const KernelRun& run) {
+KernelWork work_of(const TileGraph& graph, const KernelRun& run) {
   const KernelContract& contract = graph.contract(run);
   const std::span<const View> operands = graph.operands(run);
-  KernelWork work;
-  work.kind = KernelWork::Kind::pointwise;
+  KernelWork work = work_of(contract);
   for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
   work.written_bytes = distinct_bytes(graph, operands.back());
   // Of its data, a gather reads no more than it writes.
   if (contract.is<GatherKernel>())
     work.read_bytes = std::min(work.read_bytes, work.written_bytes + distinct_bytes(graph, operands[1]));
-  std::visit([&](const auto& kernel) { add_work(work, machine, contract, kernel); }, contract.family);
   return work;
 }
 
@@ -277,7 +198,7 @@ class Accountant {
       KernelWork kernel;
       if (command.kind == Command::Kind::run) {
         const KernelRun& run = graph_.runs()[command.index];
-        kernel = work_of(graph_, machine_, run);
+        kernel = work_of(graph_, run);
         if (machine_.global_memory)
           for (const View& operand : graph_.operands(run)) distinct.add(operand);
         report_.flop += matrix_flop(graph_.contract(run)) * static_cast<double>(executions);

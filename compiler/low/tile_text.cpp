@@ -4,10 +4,10 @@
 //   machine host tiles 16
 //   type 0 f32 extents [5,7]
 //   geometry 0 extents [5,7] strides [7,1]
-//   contract 0 gemm extents [5,7,3] math_a f32 math_b f32 accumulate f32 stage_k 0 operands f32:su f32:su f32:su expr {…}
-//   contract 1 reduce extents [5,7] inner 1 kind index_max accumulate f32 last map {…} operands f32:su i64:u expr {…}
-//   contract 2 rowwise extents [5,7] inner 1 kind rms_norm accumulate f32 epsilon 1.5p-20 operands f32:su f32:su expr {…}
-//   contract 3 gather extents [5,7,9] inner 1 operands f32:bus i64:sbb f32:su
+//   contract 0 gemm extents [5,7,3] math_a f32 math_b f32 accumulate f32 stage_k 0 operands f32:su f32:su f32:su expr
+//   {…} contract 1 reduce extents [5,7] inner 1 kind index_max accumulate f32 last map {…} operands f32:su i64:u expr
+//   {…} contract 2 rowwise extents [5,7] inner 1 kind rms_norm accumulate f32 epsilon 1.5p-20 operands f32:su f32:su
+//   expr {…} contract 3 gather extents [5,7,9] inner 1 operands f32:bus i64:sbb f32:su
 //     (the fields of each family are in kernels/families.h; a flag such as `last` is there or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256

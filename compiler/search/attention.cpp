@@ -206,8 +206,6 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
     run.n = keys;
     run.k = shape.d;
     run.v = shape.dv;
-    run.block_m = machine.packed_gemm ? machine.vector_lanes : machine.block_m_step;
-    run.block_n = machine.packed_gemm ? 1 : machine.block_n_step;
     run.a = run.b = attention_math(machine, work.q, work.k, work.v);
     run.score_nodes = work.score_nodes;
     run.expression_nodes = work.expression_nodes;
@@ -223,8 +221,6 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
   scores.m = rows;
   scores.n = keys;
   scores.k = shape.d;
-  scores.block_m = machine.block_m_step;
-  scores.block_n = machine.block_n_step;
   scores.a = work.q;
   scores.b = work.k;
   scores.expression_nodes = work.score_nodes / 4;
@@ -235,7 +231,6 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
   softmax.kind = KernelWork::Kind::pointwise;
   softmax.m = rows;
   softmax.n = keys;
-  softmax.block_n = machine.vector_lanes;
   softmax.expression_nodes = rowwise_work(Rowwise::Kind::softmax) + 1;
   softmax.read_bytes = softmax.written_bytes = score_bytes_of(rows, keys, score_bytes);
   KernelWork sums = scores;

@@ -19,6 +19,7 @@ TEST(Cost, GemmByHand) {
   Machine machine;  // numbers that make the arithmetic easy
   machine.vector_flop_per_cycle = 2;
   machine.math = {{DType::f32, DType::f32, 8}};
+  machine.block_m_step = machine.block_n_step = 4;
   machine.across_bytes_per_cycle = 4;
   machine.device_bytes_per_cycle = 10;
   machine.command_cycles = 7;
@@ -28,8 +29,6 @@ TEST(Cost, GemmByHand) {
   work.m = 5;
   work.n = 3;
   work.k = 10;
-  work.block_m = 4;
-  work.block_n = 4;
   work.read_bytes = 320;
   work.written_bytes = 60;
   work.expression_nodes = 2;
@@ -94,8 +93,6 @@ TEST(Cost, MoreWorkIsNeverCheaper) {
       work.m = random() % 300;
       work.n = random() % 300;
       work.k = random() % 300;
-      work.block_m = 1 + random() % 40;
-      work.block_n = 1 + random() % 40;
       work.expression_nodes = random() % 20;
       work.read_bytes = random() % 100000;
       const Cost before = kernel_cost(machine, work);
@@ -158,8 +155,6 @@ Cost enumerated(const Machine& machine, const MatmulWork& work, const MatmulPlan
               run.m = std::min(plan.block_m, pm - m);
               run.n = std::min(plan.block_n, pn - n);
               run.k = work.shape.k;
-              run.block_m = machine.block_m_step;
-              run.block_n = machine.block_n_step;
               run.a = work.a;
               run.b = work.b;
               run.expression_nodes = work.expression_nodes;

@@ -38,13 +38,11 @@ Wanted wanted_extra(const DistributedMatmul::Operand& extra, const MatmulShape& 
                    extra.columns ? n : Range{0, 1});
 }
 
-KernelWork pointwise_run(const Machine& machine, int64_t rows, int64_t columns, int64_t nodes, int64_t read,
-                         int64_t written) {
+KernelWork pointwise_run(int64_t rows, int64_t columns, int64_t nodes, int64_t read, int64_t written) {
   KernelWork run;
   run.kind = KernelWork::Kind::pointwise;
   run.m = rows;
   run.n = columns;
-  run.block_n = machine.vector_lanes;
   run.expression_nodes = nodes;
   run.read_bytes = read;
   run.written_bytes = written;
@@ -180,8 +178,6 @@ class MatmulCost {
     run.m = layout_.part_m;
     run.n = layout_.part_n;
     run.k = k;
-    run.block_m = machine.block_m_step;
-    run.block_n = machine.block_n_step;
     run.a = work_.a;
     run.b = work_.b;
     run.expression_nodes = nodes;
@@ -230,10 +226,9 @@ class MatmulCost {
     partial.sent = static_cast<double>(part_elements() - share_elements) * size;
     partial.pieces = plan_.grid_k - 1;
     partial += extras_;
-    const KernelWork run = pointwise_run(account_.machine(), layout_.part_batch * layout_.share, layout_.part_n,
-                                         2 * int64_t{plan_.grid_k} - 1 + work_.expression_nodes,
-                                         share_elements * (plan_.grid_k * work_.sum_bytes + extra_bytes()),
-                                         share_elements * work_.result_bytes);
+    const KernelWork run = pointwise_run(
+        layout_.part_batch * layout_.share, layout_.part_n, 2 * int64_t{plan_.grid_k} - 1 + work_.expression_nodes,
+        share_elements * (plan_.grid_k * work_.sum_bytes + extra_bytes()), share_elements * work_.result_bytes);
     account_.superstep(result_, partial, kernel_cost(account_.machine(), run));
   }
   int64_t part_elements() const { return layout_.part_batch * layout_.part_m * layout_.part_n; }
@@ -378,9 +373,8 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
       read += source.element_bytes *
               (source.kind == DistributedSplit::Operand::data ? layout.shard_elements() : constant[s]);
     }
-    compute =
-        kernel_cost(machine, pointwise_run(machine, layout.part_batch * layout.share, layout.part_n,
-                                           work.expression_nodes, read, layout.shard_elements() * work.result_bytes));
+    compute = kernel_cost(machine, pointwise_run(layout.part_batch * layout.share, layout.part_n, work.expression_nodes,
+                                                 read, layout.shard_elements() * work.result_bytes));
   }
   account.superstep(result, busiest, compute);
   return result;

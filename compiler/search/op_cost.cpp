@@ -120,7 +120,6 @@ Cost reduction_cost(const Machine& machine, const MatmulWork& work, const Matmul
   KernelWork run;
   run.m = part;
   run.n = columns;
-  run.block_n = machine.vector_lanes;
   run.expression_nodes = 2 * int64_t{plan.grid_k} - 1 + work.expression_nodes;  // reads and additions
   run.read_bytes = read_bytes(part);
   run.written_bytes = part * columns * work.result_bytes;
@@ -154,8 +153,6 @@ CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const Matmul
       run.m = m.size;
       run.n = n.size;
       run.k = part_k;
-      run.block_m = machine.block_m_step;
-      run.block_n = machine.block_n_step;
       run.a = work.a;
       run.b = work.b;
       run.expression_nodes = partial ? 0 : work.expression_nodes;
@@ -326,7 +323,6 @@ Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& 
   KernelWork run;
   run.kind = work.kind;
   for (int i = 0; i < rank; ++i) (i < axis ? run.m : run.n) *= i == axis && written[i] > 1 ? part : work.shape[i];
-  run.block_n = machine.vector_lanes;
   run.expression_nodes = work.expression_nodes;
   run.written_bytes = work.result_bytes;
   for (int i = 0; i < rank; ++i) run.written_bytes *= i == axis ? part : written[i];

@@ -2,10 +2,10 @@
 // much scratch they need. A group is what differs in inner axes only.
 //
 //   rows: one group after the other, along the last inner axis; elements go through a buffer, and are combined in
-//   sixteen partial
-//     results (element i of the buffer in partial i mod 16, in blocks) that are combined in a fixed tree.
+//     sixteen partial results (element i of the buffer in partial i mod 16, in blocks) that are combined in a fixed
+//     tree.
 //   columns: groups that are neighbours along an outer axis at once, where x is contiguous there but not along the last
-//   inner axis.
+//     inner axis.
 //
 // Neither depends on a target's vectors, so that all targets give the same bits.
 #pragma once

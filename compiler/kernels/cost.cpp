@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "compiler/base/integers.h"
-#include "compiler/search/search.h"
+#include "compiler/kernels/cost.h"
 
 namespace low {
 namespace {
@@ -11,6 +11,26 @@ constexpr double strided_penalty = 4;
 constexpr double strided_gemm_penalty = 2;
 
 double padded_to(int64_t a, int64_t step) { return static_cast<double>(round_up(a, std::max<int64_t>(step, 1))); }
+
+// The multiples that a kernel rounds m and n up to.
+struct Steps {
+  int64_t m = 1, n = 1;
+};
+Steps steps_of(const Machine& machine, KernelWork::Kind kind) {
+  switch (kind) {
+    case KernelWork::Kind::gemm:
+      return {machine.block_m_step, machine.block_n_step};
+    case KernelWork::Kind::attention:
+      // Packed: rows are lanes.
+      if (machine.packed_gemm) return {machine.vector_lanes, 1};
+      return {machine.block_m_step, machine.block_n_step};
+    case KernelWork::Kind::pointwise:
+      return {1, machine.vector_lanes};
+    case KernelWork::Kind::copy:
+      break;
+  }
+  return {};
+}
 
 int64_t node_work(const ExprNode& node) {
   // Small floats compute in f32 and round after every node.
@@ -97,6 +117,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   Cost cost;
   if (work.m <= 0 || work.n <= 0) return cost;
   cost.launch = machine.command_cycles;
+  const Steps steps = steps_of(machine, work.kind);
   const auto m = static_cast<double>(work.m);
   const auto n = static_cast<double>(work.n);
   const auto k = static_cast<double>(std::max<int64_t>(work.k, 0));
@@ -111,8 +132,8 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
     const double rate = math.flop_per_cycle;
     // A packed kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not
     // there.
-    const bool few_rows = machine.packed_gemm && work.m < work.block_m;
-    const double padded = (few_rows ? m : padded_to(work.m, work.block_m)) * padded_to(work.n, work.block_n);
+    const bool few_rows = machine.packed_gemm && work.m < steps.m;
+    const double padded = (few_rows ? m : padded_to(work.m, steps.m)) * padded_to(work.n, steps.n);
     // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
     double converted = 0;
     if (machine.packed_gemm || byte_size(work.a) != byte_size(math.a)) converted += m * k;
@@ -125,7 +146,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   if (work.kind == KernelWork::Kind::attention) {
     const auto v = static_cast<double>(work.v);
     const double rate = matmul_rate(machine, work.a, work.b).flop_per_cycle;
-    const double rows = padded_to(work.m, work.block_m), keys = padded_to(work.n, work.block_n);
+    const double rows = padded_to(work.m, steps.m), keys = padded_to(work.n, steps.n);
     // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
     const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
     const double elements = m * k + n * (k + v) + m * v * static_cast<double>(work.expression_nodes);
@@ -140,7 +161,7 @@ Cost kernel_cost(const Machine& machine, const KernelWork& work) {
     return cost;
   }
   // The last vector of a row is as expensive as a full one.
-  const double row = padded_to(work.n, work.block_n);
+  const double row = padded_to(work.n, steps.n);
   cost.compute = expression * row / n;
   cost.padding = cost.compute - expression;
   cost.memory = slowed;

@@ -1,0 +1,80 @@
+// What kernel runs and supersteps cost: the same for the search, which predicts them, and for TileGraphs, which have
+// them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/graph/expr.h"
+#include "compiler/graph/graph.h"
+#include "compiler/kernels/contract.h"
+#include "compiler/machine/machine.h"
+
+namespace low {
+
+// Predicted cost of something, in cycles of the machine's clock; each item is the time it would take alone.
+struct Cost {
+  double compute = 0;   // arithmetic at the machine's rate, on the busiest tile
+  double memory = 0;    // operands and results through the memory system (the larger of per-tile and whole-device time)
+  double exchange = 0;  // transfers between tiles and local copies
+  double launch = 0;    // fixed costs: supersteps, commands
+  double padding = 0;   // the part of `compute` spent on elements that no result needs
+  // Compute overlaps memory within a superstep; the rest adds up.
+  double total() const { return (compute > memory ? compute : memory) + exchange + launch; }
+  Cost& operator+=(const Cost& other);  // items add up; not exact for overlap: add whole supersteps' totals by CostSum
+};
+
+// Supersteps one after the other. Their items add up, and their totals do: sum of max(compute, memory), not max of the
+// sums.
+struct CostSum {
+  Cost items;
+  double cycles = 0;  // predicted time
+  void add(const Cost& superstep, double times = 1);
+  void add(const CostSum& other, double times = 1);
+};
+
+// Scalar operations that one element of the expression costs: 1 for an addition, more for divisions, conversions of
+// small floats, and transcendental functions. What KernelWork::expression_nodes counts.
+int64_t expression_work(const Expr& expr);
+
+// What one element of x costs in a reduction, with `map` or the conversion in it, and in a normalization, epilogues
+// apart.
+int64_t reduce_work(Reduce::Kind kind, const std::optional<Expr>& map);
+int64_t rowwise_work(Rowwise::Kind kind);
+// What one score of attention costs besides the products: scale, softcap, mask, comparison with the diagonal, and
+// softmax.
+int64_t score_work(bool masked, bool causal, bool capped);
+
+// One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
+struct KernelWork {
+  enum class Kind : uint8_t { gemm, pointwise, copy, attention } kind = Kind::pointwise;
+  // gemm; attention: rows of q, keys, head size; for others m rows of n contiguous elements (of x in reductions)
+  int64_t m = 1, n = 1, k = 1;
+  int64_t v = 0;                         // attention: elements of a row of v
+  DType a = DType::f32, b = DType::f32;  // attention: both what products are computed from
+  int64_t expression_nodes = 0;          // operations for each element of the result (epilogue or pointwise body)
+  int64_t score_nodes = 0;               // attention: score_work
+  int64_t read_bytes = 0;                // of operands, once each
+  int64_t written_bytes = 0;
+  // An operand's innermost stride is neither 0 nor 1; of reductions and normalizations: no axis of x has stride 1.
+  bool strided = false;
+};
+// One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth
+// for both search and the cost of a TileGraph.
+Cost kernel_cost(const Machine& machine, const KernelWork& work);
+// What a run of the contract does, but for the bytes that it reads and writes.
+KernelWork work_of(const KernelContract& contract);
+
+// A superstep: the busiest tile's sum, raised to the time that all bytes need at the whole device's bandwidth (that of
+// the shared cache for repeated reads, where all different bytes fit in there), plus the launch.
+struct SuperstepWork {
+  std::vector<Cost> tiles;  // sum for each tile in use
+  double bytes = 0;         // all tiles' reads and writes through the memory system
+  // Of these: bytes of different addresses. The rest, read again by other tiles or runs, may come from the machine's
+  // shared cache. Negative: unknown, as many as `bytes`.
+  double distinct_bytes = -1;
+};
+Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
+
+}  // namespace low
