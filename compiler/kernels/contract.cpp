@@ -41,7 +41,6 @@ struct FieldHash {
 };
 
 // --- Extents of operands
-// ------------------------------------------------------------------------------------------------
 
 Shape extents_of(const KernelContract& contract, const GemmKernel&, size_t index) {
   const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];

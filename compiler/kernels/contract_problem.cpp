@@ -17,7 +17,6 @@ std::string out_of_range(const KernelContract& contract) {
 }
 
 // --- Extents and `inner`, without which nothing else can be said
-// ----------------------------------------------------------
 
 std::string check_extents(const KernelContract& contract, const GemmKernel&) {
   if (contract.extents.rank() != 3)
@@ -63,7 +62,6 @@ std::string check_extents(const KernelContract& contract, const AttentionKernel&
 }
 
 // --- How many operands, the result included
-// ------------------------------------------------------------------------------
 
 struct OperandCount {
   size_t least = 2;
@@ -80,7 +78,6 @@ OperandCount operand_count(const AttentionKernel& kernel) {
 }
 
 // --- What the family itself has to say; there are enough operands
-// ---------------------------------------------------------
 
 std::string check(const KernelContract&, const PointwiseKernel&) { return ""; }
 
@@ -168,7 +165,6 @@ std::string check(const KernelContract& contract, const AttentionKernel& kernel)
 }
 
 // --- The expression, against what it reads and writes
-// --------------------------------------------------------------------
 
 std::string check_expr(const KernelContract& contract) {
   const Expr& expr = contract.expr;

@@ -17,7 +17,6 @@ bool strided_every_way(const OperandContract& operand) {
 }
 
 // --- What a run of each family adds to the bytes that it reads and writes
-// ----------------------------------------------------
 
 void add_work(KernelWork& work, const KernelContract& contract, const GemmKernel&) {
   work.kind = KernelWork::Kind::gemm;

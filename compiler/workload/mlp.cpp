@@ -15,7 +15,6 @@ constexpr int opset = 20;  // the first with Gelu
 constexpr int ir_version = 9;
 
 // --- Numbers
-// -----------------------------------------------------------------------------------------------------------------
 
 // What a random sequence is for.
 enum Stream : uint64_t { weight_1 = 1, channel_1, bias_of_1, weight_2, channel_2, bias_of_2 };
@@ -40,7 +39,6 @@ float input_scale(int block) { return static_cast<float>(gains(block).input_rms 
 float hidden_scale(int block) { return static_cast<float>(0.0291 * (1 + 0.0625 * block)); }
 
 // --- The model
-// ---------------------------------------------------------------------------------------------------------------
 
 Linear first(const Mlp& mlp, int block) {
   return {weight_1, channel_1, bias_of_1, mlp.width, mlp.hidden, gains(block).first / gains(block).input_rms, bias_1};

@@ -94,7 +94,6 @@ class Finder {
   }
 
   // --- The chain
-  // -------------------------------------------------------------------------------------------------------------
 
   // What a value that is read once is made of.
   std::optional<Scores> trace(ValueId value, int depth) const {
@@ -244,7 +243,6 @@ class Finder {
   }
 
   // --- The replacement
-  // -------------------------------------------------------------------------------------------------------
 
   // Views in front of an operand, innermost first, and what they view.
   struct Viewed {
@@ -403,7 +401,6 @@ class Finder {
   }
 
   // --- Masks
-  // -----------------------------------------------------------------------------------------------------------------
 
   // The mask as [mb, mh, rows, keys] for scores of these leading axes; `heads`: what mh stands for.
   std::optional<ValueId> four_axes(const MaskTerm& term, int64_t& heads) {
