@@ -191,7 +191,7 @@ Result<void> compile_together(std::span<Compilation> compilations, const Compile
   std::vector<const KernelSet*> sets;
   for (const Compilation& compilation : compilations) sets.push_back(&compilation.kernels);
   const MergedKernels merged = merge_kernels(sets);
-  const std::string source = emit_source(merged.kernels);
+  const std::string source = emit_source(merged.kernels, targets.front());
   LOW_TRY(const std::vector<CodeObject> objects,
           compile_kernels(merged.kernels, source, targets, options.toolchain, pool));
   for (size_t i = 0; i < compilations.size(); ++i) {

@@ -34,9 +34,9 @@ KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule);
 // "gemm_0", "pointwise_1", "copy_2": kernel i's name in source, profile and manifest.
 std::string kernel_name(const KernelSet& kernels, uint32_t kernel);
 
-// The amalgamated translation unit for all targets: device library, one function for each kernel, one entry point for
-// each set. Deterministic; contains no path.
-std::string emit_source(const KernelSet& kernels);
+// The amalgamated translation unit: device library, one function for each kernel, one entry point for each set. The
+// same for all targets of the target's kind, which is known. Deterministic; contains no path of this machine.
+std::string emit_source(const KernelSet& kernels, std::string_view target);
 
 // Bytes of scratch that kernel runs on one tile need on `target` (the largest of the contracts').
 // ErrorKind::unsupported for a contract that no kernel of the target implements, naming both.

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/targets.h"
 #include "compiler/graph/kind_names.h"
 #include "compiler/kernels/device_library.h"
 
@@ -219,18 +221,14 @@ std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
   return text + "};\n\n";
 }
 
-std::string emit_entry(const KernelSet& kernels, size_t entry) {
-  std::string text = fmt::format(
-      "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, "
-      "uint32_t tile,\n"
-      "                                                                     unsigned char* scratch) {{\n"
-      "  using namespace low::device;\n"
-      "  const bool sampled = launch->samples != nullptr;\n"
-      "  const uint64_t begin = sampled ? ticks() : 0;\n"
-      "  for (uint32_t i = launch->tile_begin[tile]; i != launch->tile_begin[tile + 1]; ++i) {{\n"
-      "    const low::abi::Command& command = launch->commands[i];\n"
-      "    switch (command.kernel) {{\n",
-      entry);
+std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t entry) {
+  std::string text = fmt::format(fmt::runtime(kind.entry_head), entry) +
+                     "  using namespace low::device;\n"
+                     "  const bool sampled = launch->samples != nullptr;\n"
+                     "  const uint64_t begin = sampled ? ticks() : 0;\n"
+                     "  for (uint32_t i = launch->tile_begin[tile]; i != launch->tile_begin[tile + 1]; ++i) {\n"
+                     "    const low::abi::Command& command = launch->commands[i];\n"
+                     "    switch (command.kernel) {\n";
   for (const uint32_t kernel : kernels.entries[entry]) {
     text += fmt::format("      case {}: {}<{}>(*launch, command, scratch); break;\n", kernel,
                         family_function(kernels, kernel), kernel_name(kernels, kernel));
@@ -260,17 +258,23 @@ void append_header(std::string& text, const DeviceHeader& header) {
 
 }  // namespace
 
-std::string emit_source(const KernelSet& kernels) {
+std::string emit_source(const KernelSet& kernels, std::string_view target) {
+  const CodegenTarget* const known = find_target(target);
+  LOW_CHECK(known != nullptr);
   std::string text =
       "// Kernels of one compiled model: the kernel library, then a description of each kernel, then the entry "
       "points.\n\n";
-  for (const DeviceHeader& header : device_library()) append_header(text, header);
+  for (const std::string_view path : known->kind->headers) {
+    const auto header = std::ranges::find(device_library(), path, &DeviceHeader::path);
+    LOW_CHECK(header != device_library().end());
+    append_header(text, *header);
+  }
   text += "// ---- kernels ----\nnamespace low::device {\nnamespace {\n\n";
   for (size_t kernel = 0; kernel < kernels.contracts.size() + kernels.copies.size(); ++kernel) {
     text += emit_kernel(kernels, static_cast<uint32_t>(kernel));
   }
   text += "}  // namespace\n}  // namespace low::device\n\n// ---- entry points ----\n";
-  for (size_t entry = 0; entry < kernels.entries.size(); ++entry) text += emit_entry(kernels, entry);
+  for (size_t entry = 0; entry < kernels.entries.size(); ++entry) text += emit_entry(kernels, *known->kind, entry);
   return text;
 }
 

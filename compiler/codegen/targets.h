@@ -1,4 +1,4 @@
-// What codegen knows of each target.
+// What codegen, toolchain and package writer know of each target: rows of a table, which they ask.
 #pragma once
 
 #include <span>
@@ -9,10 +9,20 @@
 
 namespace low {
 
+// What targets share that compile the same source: an emitted source is of one kind.
+struct CodeKind {
+  std::string_view object_suffix;             // of a code object's file in a package: ".so"
+  std::span<const char* const> options;       // of clang: the language, what it may assume, what an object is
+  std::span<const std::string_view> headers;  // of the device library, each behind those that it includes
+  // The head of an entry point, up to where its body begins; an fmt string with the entry's number.
+  std::string_view entry_head;
+};
+
 struct CodegenTarget {
   std::string_view name;
+  const CodeKind* kind;
   std::string_view macro;                // defined for the emitted source
-  std::span<const char* const> options;  // of clang
+  std::span<const char* const> options;  // of clang: the instruction set
   device::Tiling tiling;
 };
 

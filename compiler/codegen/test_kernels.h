@@ -58,7 +58,7 @@ inline std::vector<Code> compile_and_load(KernelSet& kernels) {
     if (cpu_runs(target)) targets.emplace_back(target);
   }
   ThreadPool pool(0);
-  const auto objects = compile_kernels(kernels, emit_source(kernels), targets, {}, pool);
+  const auto objects = compile_kernels(kernels, emit_source(kernels, targets.front()), targets, {}, pool);
   if (!objects) {
     std::fprintf(stderr, "%s\n", objects.error().message.c_str());
     std::abort();

@@ -55,18 +55,9 @@ Result<Compiler> find_compiler(const ToolchainOptions& options) {
 
 std::vector<std::string> arguments_of(const std::string& program, const CodegenTarget& target,
                                       const std::string& output) {
-  std::vector<std::string> arguments = {program, "--no-default-config", "-x", "c++", "-std=c++20", "-O3"};
+  std::vector<std::string> arguments = {program, "--no-default-config"};
+  arguments.insert(arguments.end(), target.kind->options.begin(), target.kind->options.end());
   arguments.insert(arguments.end(), target.options.begin(), target.options.end());
-  // Loops are unrolled where the kernels say so: clang's own choice takes half as much time again, doubles the code and
-  // makes none of the workloads faster. -fbracket-depth: a kernel folds over its operands, and Max of a few hundred
-  // tensors has as many.
-  for (const char* argument :
-       {"-ffp-contract=off", "-fno-math-errno", "-fno-unroll-loops", "-ffreestanding", "-fno-exceptions", "-fno-rtti",
-        "-fno-stack-protector", "-fno-asynchronous-unwind-tables", "-fno-ident", "-fvisibility=hidden", "-fPIC",
-        "-shared", "-nostdlib", "-fuse-ld=lld", "-Wl,--build-id=none", "-Wl,--strip-all", "-Wl,-z,defs", "-w",
-        "-fbracket-depth=4096"}) {
-    arguments.emplace_back(argument);
-  }
   arguments.push_back(fmt::format("-D{}", target.macro));
   arguments.insert(arguments.end(), {"-", "-o", output});
   return arguments;
@@ -93,7 +84,7 @@ bool unknown_to_clang(const std::string& diagnostic) {
 
 Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target, const std::string& source) {
   LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  const std::string output = folder.path() + "/kernels.so";
+  const std::string output = folder.path() + "/kernels" + std::string(target.kind->object_suffix);
   LOW_TRY(const ProcessResult result, run_process(arguments_of(compiler.program, target, output), source, folder));
   if (!result.started || result.status != 0) {
     const std::string diagnostic = first_diagnostic(result.output);

@@ -37,8 +37,8 @@ std::vector<std::string> all_targets() {
 }
 
 TEST(Emit, SourceIsReadableAndHasNoPath) {
-  const std::string source = emit_source(small_kernels());
-  EXPECT_EQ(source, emit_source(small_kernels()));
+  const std::string source = emit_source(small_kernels(), "host-x86-64-v3");
+  EXPECT_EQ(source, emit_source(small_kernels(), "host-x86-64-v3"));
   EXPECT_THAT(source, HasSubstr("struct gemm_0 {\n  static constexpr i64 m = 5, n = 6, k = 7;"));
   EXPECT_THAT(source, HasSubstr("case 2: copy<copy_2>(*launch, command, scratch); break;"));
   EXPECT_THAT(source, HasSubstr("low_entry_2"));
@@ -55,7 +55,7 @@ TEST(Emit, Names) {
 
 TEST(Toolchain, SameBytesFromAnyFolderAndThreads) {
   const KernelSet kernels = small_kernels();
-  const std::string source = emit_source(kernels);
+  const std::string source = emit_source(kernels, "host-x86-64-v3");
   ThreadPool one(1), two(2);
   const auto first = compile_kernels(kernels, source, all_targets(), {}, one);
   ASSERT_TRUE(first) << first.error().message;
@@ -83,7 +83,7 @@ TEST(Toolchain, SameBytesFromAnyFolderAndThreads) {
 TEST(Toolchain, MissingOrWrongClang) {
   ThreadPool pool(1);
   const KernelSet kernels = small_kernels();
-  const std::string source = emit_source(kernels);
+  const std::string source = emit_source(kernels, "host-x86-64-v3");
   for (const char* program : {"/nowhere/clang++", "no-such-program-of-this-name", "/bin/false", "/bin/echo", "/"}) {
     const auto objects = compile_kernels(kernels, source, all_targets(), {.clang = program}, pool);
     ASSERT_FALSE(objects) << program;
@@ -95,7 +95,8 @@ TEST(Toolchain, MissingOrWrongClang) {
 TEST(Toolchain, UnknownTarget) {
   ThreadPool pool(1);
   const std::string targets[] = {"host-x86-64-v9"};
-  const auto objects = compile_kernels(small_kernels(), emit_source(small_kernels()), targets, {}, pool);
+  const auto objects =
+      compile_kernels(small_kernels(), emit_source(small_kernels(), "host-x86-64-v3"), targets, {}, pool);
   ASSERT_FALSE(objects);
   EXPECT_EQ(objects.error().kind, ErrorKind::unsupported);
   EXPECT_THAT(objects.error().message, HasSubstr("host-x86-64-v9"));

@@ -10,7 +10,7 @@ struct DeviceHeader {
   std::string_view path;  // relative to the project
   std::string_view text;
 };
-// In an order in which each header follows those that it includes.
+// In no particular order: a target's row says which it takes, and in which.
 std::span<const DeviceHeader> device_library();
 
 }  // namespace low

@@ -55,7 +55,8 @@ std::string report_json(const CompileCommand& command, const Graph& graph, const
 }
 
 // The text of a stage before code generation.
-Result<std::string> print_planned(const std::string& stage, const PlannedProgram& planned) {
+Result<std::string> print_planned(const std::string& stage, const PlannedProgram& planned,
+                                  const CompileOptions& options) {
   if (stage == "plan") return print(planned.plan());
   if (stage == "finalists") {
     std::string text;
@@ -67,7 +68,10 @@ Result<std::string> print_planned(const std::string& stage, const PlannedProgram
   if (stage == "placement") return print(planned.placement, planned.graph);
   if (stage == "schedule") return print(planned.schedule, planned.graph);
   const KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
-  if (stage == "source") return emit_source(kernels);
+  if (stage == "source") {
+    LOW_TRY(const std::vector<std::string> targets, select_targets(options, planned.machine));
+    return emit_source(kernels, targets.front());
+  }
   LOW_TRY(const Program program,
           lower_program(planned.graph, planned.placement, planned.schedule, kernels, planned.machine));
   return print(program);
@@ -121,7 +125,7 @@ Result<void> run(const CompileCommand& command) {
   }
   const PlannedProgram& planned = compilation ? compilation->planned : *planned_only;
   if (!command.print.empty()) {
-    LOW_TRY(const std::string text, print_planned(command.print, planned));
+    LOW_TRY(const std::string text, print_planned(command.print, planned, options));
     write_stdout(text);
     return {};
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/codegen/targets.h"
 #include "compiler/package/build_info.h"
 #include "runtime/base/sha256.h"
 
@@ -22,7 +23,8 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
   const size_t count = compilation.kernels.contracts.size() + compilation.kernels.copies.size();
   for (uint32_t i = 0; i < count; ++i) kernels.push_back({.name = kernel_name(compilation.kernels, i)});
   for (const CodeObject& object : compilation.objects) {
-    const std::string file = fmt::format("{}kernels/{}.so", folder, object.target);
+    const std::string file =
+        fmt::format("{}kernels/{}{}", folder, object.target, find_target(object.target)->kind->object_suffix);
     variant.targets.push_back(
         {.target = object.target, .file = file, .scratch_bytes = object.scratch_bytes, .kernels = kernels});
     entries.emplace(file, as_bytes(object.bytes));
