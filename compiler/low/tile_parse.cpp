@@ -14,7 +14,7 @@
 namespace low {
 namespace {
 
-using namespace tile_text;
+using tile_text::access_letters, tile_text::header, tile_text::overflow_names, tile_text::role_names;
 
 constexpr int64_t max_parsed_tiles = 1 << 20;
 constexpr size_t max_parsed_depth = 64;

@@ -173,7 +173,9 @@ class StorageRaces {
                     to_string(other.use), other.use.write ? "writes" : "reads", writer.use.view.allocation.index));
   }
 
-  // How many iterations of two uses that move in different ways may have to be looked at.
+  // Finding out in which iterations two uses meet that move in different ways takes as long as so many comparisons.
+  static constexpr double joint_setup = 8;
+  // How many of these iterations may have to be looked at.
   double joint_iterations(const ViewUse& a, const ViewUse& b) const {
     double joint = 1;
     for (const uint64_t period : joint_periods(graph_, a, b, counts_)) joint *= static_cast<double>(period);
@@ -186,7 +188,7 @@ class StorageRaces {
       for (size_t j = i + 1; j < uses_.size() && uses_[j].low < a.high; ++j) {
         const PlacedUse& b = uses_[j];
         if (a.use.tile == b.use.tile || !(a.use.write || b.use.write)) continue;
-        if (a.shift != b.shift) budget_.comparisons -= joint_iterations(a.use, b.use);
+        if (a.shift != b.shift) budget_.comparisons -= joint_setup + joint_iterations(a.use, b.use);
         if (budget_.comparisons < 0) return too_many();
         const bool meet = a.shift == b.shift ? overlap(a.box, b.box)
                                              : overlap_in_iterations(graph_, a.use, a.box, b.use, b.box, counts_);

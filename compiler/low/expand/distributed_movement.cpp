@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <numeric>
 #include <ranges>
 #include <span>
 
@@ -89,8 +90,8 @@ Shape fitting(const Source& source, const Piece& piece, const Rect& rect, std::s
 
 // Axes from the smallest to the largest step through the operand.
 std::vector<int> axes_by_step(const Source& source) {
-  std::vector<int> axes;
-  for (int axis = 0; axis < source.space.rank(); ++axis) axes.push_back(axis);
+  std::vector<int> axes(static_cast<size_t>(source.space.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
   const auto step = [&](int axis) {
     return std::pair(std::abs(source.rows.strides[axis]), std::abs(source.columns.strides[axis]));
   };
