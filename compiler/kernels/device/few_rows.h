@@ -43,6 +43,8 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Ke
   constexpr i64 row_bytes = vectors * lanes * static_cast<i64>(sizeof(T));
   constexpr i64 ahead = 1 + prefetch_bytes / row_bytes;
   Vector total[rows][vectors] = {};
+  // Few multiply-adds a step: the loop itself would show.
+#pragma clang loop unroll_count(rows* vectors <= 8 ? 2 : 1)
   for (i64 k = 0; k < depth; ++k) {
     const T* row = b + k * k_stride;
     const auto* later = reinterpret_cast<const unsigned char*>(row + ahead * k_stride);
