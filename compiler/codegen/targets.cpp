@@ -66,7 +66,6 @@ constexpr std::array<std::string_view, target_rows.size()> target_names = {targe
 
 }  // namespace
 
-std::span<const CodegenTarget> target_table() { return target_rows; }
 const CodegenTarget* find_target(std::string_view name) {
   for (const CodegenTarget& target : target_rows) {
     if (target.name == name) return &target;

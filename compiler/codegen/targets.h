@@ -26,7 +26,6 @@ struct CodegenTarget {
   device::Tiling tiling;
 };
 
-std::span<const CodegenTarget> target_table();
 const CodegenTarget* find_target(std::string_view name);  // null when there is none
 std::string known_targets();                              // for messages: "a, b"
 

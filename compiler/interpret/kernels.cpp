@@ -33,8 +33,10 @@ std::vector<T> products(const Shape& extents, std::span<const T> a, std::span<co
   return sums;
 }
 
-std::vector<uint64_t> accumulators(const KernelContract& contract, const GemmKernel& kernel,
-                                   std::span<const std::vector<uint64_t>> operands) {
+using Operands = std::span<const std::vector<uint64_t>>;
+
+// What the expression reads besides operands: accumulators or normalized elements; of families without one, the result.
+std::vector<uint64_t> leading(const KernelContract& contract, const GemmKernel& kernel, Operands operands) {
   const Converter convert_a(contract.operands[0].dtype, kernel.math_a, Overflow::propagate);
   const Converter convert_b(contract.operands[1].dtype, kernel.math_b, Overflow::propagate);
   std::vector<uint64_t> result;
@@ -55,12 +57,6 @@ std::vector<uint64_t> accumulators(const KernelContract& contract, const GemmKer
   return result;
 }
 
-using Operands = std::span<const std::vector<uint64_t>>;
-
-// What the expression reads besides operands: accumulators or normalized elements; of families without one, the result.
-std::vector<uint64_t> leading(const KernelContract& contract, const GemmKernel& kernel, Operands operands) {
-  return accumulators(contract, kernel, operands);
-}
 std::vector<uint64_t> leading(const KernelContract& contract, const ReduceKernel& kernel, Operands operands) {
   return reduced(contract, kernel, operands[0]);
 }

@@ -17,15 +17,10 @@ concept NamedFamily = requires {
   { Kernel::name } -> std::convertible_to<std::string_view>;
 };
 template <typename Kernel>
-concept KnowsItsExpression = requires {
-  { Kernel::has_expr } -> std::convertible_to<bool>;
-};
-template <typename Kernel>
 concept ListsItsFields = requires(const Kernel& kernel) { Kernel::fields(kernel, [](auto&&...) {}); };
 template <typename... Kernels>
 constexpr bool are_families(const std::variant<Kernels...>*) {
   static_assert((NamedFamily<Kernels> && ...), "a family has no name");
-  static_assert((KnowsItsExpression<Kernels> && ...), "a family does not say whether it has an expression");
   static_assert((ListsItsFields<Kernels> && ...), "a family does not list its fields");
   static_assert((std::equality_comparable<Kernels> && ...), "a family has no ==");
   return true;
@@ -54,16 +49,9 @@ inline KernelFamily family_at(size_t place) {
 template <typename Contract, typename Visitor>
 void visit_fields(Contract& contract, Visitor&& visit) {
   visit("extents", contract.extents);
-  bool has_expr = false;
-  std::visit(
-      [&](auto& kernel) {
-        using Kernel = std::remove_cvref_t<decltype(kernel)>;
-        Kernel::fields(kernel, visit);
-        has_expr = Kernel::has_expr;
-      },
-      contract.family);
+  std::visit([&](auto& kernel) { std::remove_cvref_t<decltype(kernel)>::fields(kernel, visit); }, contract.family);
   visit("operands", contract.operands);
-  if (has_expr) visit("expr", contract.expr);
+  visit("expr", contract.expr);
 }
 
 }  // namespace low

@@ -19,7 +19,6 @@ namespace low {
 // k), b over (k, n), extras… and result over (m, n).
 struct GemmKernel {
   static constexpr std::string_view name = "gemm";
-  static constexpr bool has_expr = true;
   DType math_a = DType::f32, math_b = DType::f32;  // a and b are converted to these before they are multiplied
   DType accumulate = DType::f32;                   // of the sums
   int64_t stage_k = 0;  // depth in which the kernel stages operands; a hint that changes no result
@@ -37,7 +36,6 @@ struct GemmKernel {
 // result[i…] = expression(operands…[i…]); all operands are over all axes.
 struct PointwiseKernel {
   static constexpr std::string_view name = "pointwise";
-  static constexpr bool has_expr = true;
   bool operator==(const PointwiseKernel&) const = default;
 
   template <typename Self, typename Visitor>
@@ -51,7 +49,6 @@ struct PointwiseKernel {
 // axes, extras… and result over the outer ones.
 struct ReduceKernel {
   static constexpr std::string_view name = "reduce";
-  static constexpr bool has_expr = true;
   int inner = 1;
   Reduce::Kind kind = Reduce::Kind::sum;
   DType accumulate = DType::f32;  // elements are converted to this and combined in it
@@ -74,7 +71,6 @@ struct ReduceKernel {
 // axes.
 struct RowwiseKernel {
   static constexpr std::string_view name = "rowwise";
-  static constexpr bool has_expr = true;
   int inner = 1;
   Rowwise::Kind kind = Rowwise::Kind::softmax;
   DType accumulate = DType::f32;  // f32 or f64, in which it computes
@@ -93,7 +89,6 @@ struct RowwiseKernel {
 // result[o…, i] = running sum of x[o…, i]; see Cumulative in graph.h. One inner axis; x and result are over all axes.
 struct CumulativeKernel {
   static constexpr std::string_view name = "cumulative";
-  static constexpr bool has_expr = false;
   static constexpr int inner = 1;
   DType accumulate = DType::f32;  // of the sums
   bool exclusive = false, reverse = false;
@@ -113,7 +108,6 @@ struct CumulativeKernel {
 // (broadcast) has extent 1 in data's view, which is the box of all that may be read.
 struct GatherKernel {
   static constexpr std::string_view name = "gather";
-  static constexpr bool has_expr = false;
   int inner = 1;
   bool operator==(const GatherKernel&) const = default;
 
@@ -146,7 +140,6 @@ struct GatherKernel {
 // panel, extras [m, dv], and the result: [m, dv], or the state [m, dv + 2] if `partial`, without an expression.
 struct AttentionKernel {
   static constexpr std::string_view name = "attention";
-  static constexpr bool has_expr = true;
   DType math = DType::f32;        // what products are computed from
   DType accumulate = DType::f32;  // f32 or f64: of sums and of the state
   bool masked = false, causal = false, continues = false, partial = false, empty_is_zero = false;

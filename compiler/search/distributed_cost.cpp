@@ -38,17 +38,6 @@ Wanted wanted_extra(const DistributedMatmul::Operand& extra, const MatmulShape& 
                    extra.columns ? n : Range{0, 1});
 }
 
-KernelWork pointwise_run(int64_t rows, int64_t columns, int64_t nodes, int64_t read, int64_t written) {
-  KernelWork run;
-  run.kind = KernelWork::Kind::pointwise;
-  run.m = rows;
-  run.n = columns;
-  run.expression_nodes = nodes;
-  run.read_bytes = read;
-  run.written_bytes = written;
-  return run;
-}
-
 }  // namespace
 
 DistributedMatmul distributed_matmul(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands) {
@@ -173,13 +162,7 @@ class MatmulCost {
   // `written` an element.
   Cost gemm(int64_t k, int64_t nodes, int64_t extra_bytes, int64_t written) const {
     const Machine& machine = account_.machine();
-    KernelWork run;
-    run.kind = KernelWork::Kind::gemm;
-    run.m = layout_.part_m;
-    run.n = layout_.part_n;
-    run.k = k;
-    run.a = work_.a;
-    run.b = work_.b;
+    KernelWork run = gemm_run(work_, layout_.part_m, layout_.part_n, k);
     run.expression_nodes = nodes;
     run.read_bytes =
         run.m * k * work_.left.element_bytes + k * run.n * work_.right.element_bytes + run.m * run.n * extra_bytes;

@@ -77,13 +77,8 @@ std::vector<SplitPlan> distributed_split_space(const Machine& machine, const Sha
   std::vector<SplitPlan> result;
   for (const int axis : {0, shape.rank() - 1}) {
     if (axis == 0 && !result.empty()) break;  // rank 1
-    std::vector<uint32_t> parts = splits(distributed_split_extent(shape, static_cast<uint32_t>(axis)), machine.tiles);
-    std::ranges::reverse(parts);
-    for (const uint32_t part : parts) {
-      if (part == 1 && axis > 0) continue;  // the same as one part along axis 0
-      if (static_cast<int64_t>(result.size()) >= limit) return result;
-      result.push_back({static_cast<uint32_t>(axis), part});
-    }
+    const auto cut = static_cast<uint32_t>(axis);
+    append_splits(machine, cut, distributed_split_extent(shape, cut), limit, result);
   }
   return result;
 }

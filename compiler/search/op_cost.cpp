@@ -83,6 +83,28 @@ MatmulFacts matmul_facts(const Graph& graph, const Op& op) {
   return facts;
 }
 
+KernelWork gemm_run(const MatmulFacts& facts, int64_t m, int64_t n, int64_t k) {
+  KernelWork run;
+  run.kind = KernelWork::Kind::gemm;
+  run.m = m;
+  run.n = n;
+  run.k = k;
+  run.a = facts.a;
+  run.b = facts.b;
+  return run;
+}
+
+KernelWork pointwise_run(int64_t rows, int64_t columns, int64_t nodes, int64_t read_bytes, int64_t written_bytes) {
+  KernelWork run;
+  run.kind = KernelWork::Kind::pointwise;
+  run.m = rows;
+  run.n = columns;
+  run.expression_nodes = nodes;
+  run.read_bytes = read_bytes;
+  run.written_bytes = written_bytes;
+  return run;
+}
+
 MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
   const std::span<const ValueId> values = graph.operands(op);
   const Type& result = graph.type(graph.result(op));
@@ -117,12 +139,8 @@ Cost reduction_cost(const Machine& machine, const MatmulWork& work, const Matmul
     }
     return bytes;
   };
-  KernelWork run;
-  run.m = part;
-  run.n = columns;
-  run.expression_nodes = 2 * int64_t{plan.grid_k} - 1 + work.expression_nodes;  // reads and additions
-  run.read_bytes = read_bytes(part);
-  run.written_bytes = part * columns * work.result_bytes;
+  const int64_t nodes = 2 * int64_t{plan.grid_k} - 1 + work.expression_nodes;  // reads and additions
+  const KernelWork run = pointwise_run(part, columns, nodes, read_bytes(part), part * columns * work.result_bytes);
   SuperstepWork superstep;
   superstep.tiles.push_back(kernel_cost(machine, run));
   superstep.bytes = static_cast<double>(read_bytes(rows)) + static_cast<double>(rows * columns * work.result_bytes);
@@ -148,13 +166,7 @@ CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const Matmul
   CostSum busiest;
   for (const BlockRun& m : block_runs(part_m, plan.block_m)) {
     for (const BlockRun& n : block_runs(part_n, plan.block_n)) {
-      KernelWork run;
-      run.kind = KernelWork::Kind::gemm;
-      run.m = m.size;
-      run.n = n.size;
-      run.k = part_k;
-      run.a = work.a;
-      run.b = work.b;
+      KernelWork run = gemm_run(work, m.size, n.size, part_k);
       run.expression_nodes = partial ? 0 : work.expression_nodes;
       run.read_bytes = m.size * part_k * a_bytes + part_k * n.size * b_bytes;
       for (const MatmulWork::Extra& extra : work.extras) {

@@ -19,6 +19,10 @@ struct MatmulFacts {
   int64_t expression_nodes = 0;
 };
 MatmulFacts matmul_facts(const Graph& graph, const Op& op);
+// A run of its products for (m, n, k) elements, without expression and bytes.
+KernelWork gemm_run(const MatmulFacts& facts, int64_t m, int64_t n, int64_t k);
+// A run over rows of contiguous elements, with so many nodes an element.
+KernelWork pointwise_run(int64_t rows, int64_t columns, int64_t nodes, int64_t read_bytes, int64_t written_bytes);
 
 // The same with global memory.
 struct MatmulWork : MatmulFacts {

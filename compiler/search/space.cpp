@@ -175,18 +175,22 @@ std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& 
   return result;
 }
 
+void append_splits(const Machine& machine, uint32_t axis, int64_t extent, int64_t limit,
+                   std::vector<SplitPlan>& plans) {
+  std::vector<uint32_t> parts = splits(extent, machine.tiles);
+  std::ranges::reverse(parts);  // a budget cuts off the least parallel ones
+  for (const uint32_t part : parts) {
+    if (part == 1 && axis > 0) continue;  // the same as one part along axis 0
+    if (static_cast<int64_t>(plans.size()) >= limit) return;
+    plans.push_back({axis, part});
+  }
+}
+
 std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit) {
   if (shape.rank() == 0 || shape.elements() == 0) return {SplitPlan{}};
   std::vector<SplitPlan> result;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    std::vector<uint32_t> parts = splits(shape[axis], machine.tiles);
-    std::ranges::reverse(parts);  // a budget cuts off the least parallel ones
-    for (const uint32_t part : parts) {
-      if (part == 1 && axis > 0) continue;  // the same as one part along axis 0
-      if (static_cast<int64_t>(result.size()) >= limit) return result;
-      result.push_back({static_cast<uint32_t>(axis), part});
-    }
-  }
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    append_splits(machine, static_cast<uint32_t>(axis), shape[axis], limit, result);
   return result;
 }
 

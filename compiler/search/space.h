@@ -30,6 +30,9 @@ std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& 
 // The whole block, its staging and its accumulators have to fit: what is wrong with it, or nothing.
 std::optional<std::string> block_violation(const Machine& machine, const MatmulPlan& plan, DType a, DType b);
 
+// Appends the splits of one axis, the most parallel first, as long as there are fewer than `limit` plans. One part
+// stands for all axes, along axis 0.
+void append_splits(const Machine& machine, uint32_t axis, int64_t extent, int64_t limit, std::vector<SplitPlan>& plans);
 // At most `limit` ways to cut a result of this shape; {axis 0, parts 1} alone for rank 0 and for nothing.
 std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit);
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/graph/passes/attention_parts.h"
 #include "compiler/graph/passes/copy_op.h"
+#include "compiler/graph/passes/pack_heads.h"
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/shapes.h"
 

@@ -1,8 +1,8 @@
 #include <optional>
 #include <utility>
 
-#include "compiler/graph/passes/attention_parts.h"
 #include "compiler/graph/passes/copy_op.h"
+#include "compiler/graph/passes/pack_heads.h"
 
 namespace low {
 namespace {

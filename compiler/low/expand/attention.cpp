@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "compiler/low/expand/attention_runs.h"
+#include "compiler/low/expand/distributed_value.h"
 #include "compiler/low/expand/expander.h"
 
 namespace low {
@@ -42,19 +43,13 @@ class Expander::AttentionExpansion {
     }
     if (extents_.causal) place_causal_table();
     e_.builder_.begin_superstep();
-    for (uint32_t gb = 0; gb < plan_.grid_batch; ++gb) {
-      const Range batches = part_range(extents_.batch, plan_.grid_batch, gb);
-      for (uint32_t gm = 0; gm < plan_.grid_m; ++gm) {
-        const Range rows = part_range(extents_.m, plan_.grid_m, gm);
-        for (uint32_t gh = 0; gh < plan_.grid_heads; ++gh) {
-          const Range heads = part_range(extents_.q_heads, plan_.grid_heads, gh);
-          const TileId tile(((gb * plan_.grid_m + gm) * plan_.grid_heads + gh) % e_.machine_.tiles);
-          for (int64_t batch = batches.begin; batch < batches.end; ++batch)
-            for (int64_t head = heads.begin; head < heads.end; ++head)
-              for (int64_t row = rows.begin; row < rows.end; row += plan_.block_m)
-                attend({batch, head, {row, std::min(row + plan_.block_m, rows.end)}, tile});
-        }
-      }
+    for (const Part& part : attention_parts(extents_, plan_)) {
+      const int64_t batch = part.rect.row / extents_.m, begin = part.rect.row % extents_.m;
+      const int64_t end = begin + part.rect.rows, heads_end = (part.rect.column + part.rect.columns) / extents_.dv;
+      const TileId tile(part.tile.index % e_.machine_.tiles);
+      for (int64_t head = part.rect.column / extents_.dv; head < heads_end; ++head)
+        for (int64_t row = begin; row < end; row += plan_.block_m)
+          attend({batch, head, {row, std::min(row + plan_.block_m, end)}, tile});
     }
     e_.builder_.end_superstep();
   }

@@ -1,4 +1,4 @@
-// What the files of fuse_attention share.
+// The last step of fuse_attention.
 #pragma once
 
 #include "compiler/graph/graph.h"
