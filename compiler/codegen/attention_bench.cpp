@@ -15,10 +15,11 @@ struct Heads {
 constexpr Heads heads[] = {{46, 729, 72},  {92, 729, 72},    {128, 729, 72}, {365, 729, 72},     {729, 729, 72},
                            {64, 1024, 64}, {128, 4096, 128}, {1, 4096, 128}, {92, 729, 72, true}};
 
+Shape extents_of(const Heads& h) { return {h.m, h.n, h.d, h.d}; }
+
 KernelContract contract(const Heads& h, DType dtype) {
   KernelContract c;
-  c.family = AttentionKernel{.masked = h.masked, .scale = 0.125};
-  c.extents = {h.m, h.n, h.d, h.d};
+  c.family = AttentionKernel{.d = h.d, .dv = h.d, .masked = h.masked, .scale = 0.125};
   const std::vector<Access> rows = {Access::strided, Access::unit};
   c.operands.assign(3, {dtype, rows});
   if (h.masked) c.operands.push_back({DType::f32, rows});
@@ -27,13 +28,14 @@ KernelContract contract(const Heads& h, DType dtype) {
   return c;
 }
 
-void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, uint32_t kernel) {
+void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, const Shape& all,
+         uint32_t kernel) {
   testing::Memory memory;
   std::mt19937_64 random(1);
   std::vector<testing::Operand> operands;
   // Heads are packed: rows of 16 of them.
   for (size_t i = 0; i < c.operands.size(); ++i) {
-    const Shape extents = operand_extents(c, i);
+    const Shape extents = operand_extents(c, all, i);
     const bool mask = c.as<AttentionKernel>()->masked && i == 3;
     operands.push_back(memory.add(c.operands[i].dtype, extents, {mask ? extents[1] : extents[1] * 16, 1}));
     if (i + 1 == c.operands.size()) break;
@@ -42,7 +44,8 @@ void run(benchmark::State& state, const testing::Code& code, const KernelContrac
   memory.time(code, kernel, operands, [&](auto call) {
     for (auto _ : state) call();
   });
-  state.counters["GFLOP/s"] = benchmark::Counter(1e-9 * matrix_flop(c), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(1e-9 * matrix_flop(c, all), benchmark::Counter::kIsIterationInvariantRate);
 }
 
 }  // namespace
@@ -51,20 +54,25 @@ void run(benchmark::State& state, const testing::Code& code, const KernelContrac
 int main(int argc, char** argv) {
   using namespace low;
   KernelSet kernels;
-  std::vector<std::string> names;
+  struct Run {
+    std::string name;
+    Shape extents;
+    uint32_t kernel;
+  };
+  std::vector<Run> runs;
   for (const Heads& h : heads) {
     for (const DType type : {DType::f32, DType::f8e4m3fn, DType::bf16}) {
-      kernels.contracts.push_back(contract(h, type));
-      names.push_back(std::string(name(type)) + "/" + std::to_string(h.m) + "x" + std::to_string(h.n) + "x" +
-                      std::to_string(h.d) + (h.masked ? "/mask" : ""));
+      runs.push_back({std::string(name(type)) + "/" + std::to_string(h.m) + "x" + std::to_string(h.n) + "x" +
+                          std::to_string(h.d) + (h.masked ? "/mask" : ""),
+                      extents_of(h), testing::add_run(kernels, contract(h, type), extents_of(h))});
     }
   }
   const std::vector<testing::Code> codes = testing::compile_and_load(kernels);
   for (const testing::Code& code : codes) {
-    for (uint32_t i = 0; i < names.size(); ++i) {
-      benchmark::RegisterBenchmark(
-          (code.target + "/" + names[i]).c_str(),
-          [&code, &kernels, i](benchmark::State& state) { run(state, code, kernels.contracts[i], i); });
+    for (const Run& r : runs) {
+      benchmark::RegisterBenchmark((code.target + "/" + r.name).c_str(), [&code, &r](benchmark::State& state) {
+        run(state, code, code.contracts[r.kernel], r.extents, r.kernel);
+      });
     }
   }
   benchmark::Initialize(&argc, argv);

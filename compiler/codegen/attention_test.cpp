@@ -20,6 +20,7 @@ using testing::Operand;
 struct Case {
   std::string what;
   KernelContract contract;  // operands' access is filled in
+  Shape extents;            // of the run
   std::vector<Strides> strides;
   double tolerance = 1e-5;  // relative to the largest value of the result
   int64_t diagonal = 0;
@@ -44,8 +45,10 @@ Case make(std::string what, const Shape& extents, const AttentionKernel& kind, D
           DType mask = DType::boolean) {
   Case c;
   c.what = std::move(what) + " " + to_string(extents);
-  c.contract.extents = extents;
-  c.contract.family = kind;
+  c.extents = extents;
+  AttentionKernel& kernel = c.contract.family.emplace<AttentionKernel>(kind);
+  kernel.d = extents[2];
+  kernel.dv = extents[3];
   c.contract.operands = {{qkv, {}}, {qkv, {}}, {qkv, {}}};
   if (kind.masked) c.contract.operands.push_back({mask, {}});
   if (kind.causal) c.contract.operands.push_back({DType::i32, {}});
@@ -53,7 +56,7 @@ Case make(std::string what, const Shape& extents, const AttentionKernel& kind, D
   c.contract.operands.push_back({DType::f32, {}});
   if (!kind.partial) c.contract.expr = convert_expr(DType::f32, DType::f32);
   for (size_t i = 0; i < c.contract.operands.size(); ++i) {
-    const Shape shape = operand_extents(c.contract, i);
+    const Shape shape = operand_extents(c.contract, c.extents, i);
     c.strides.push_back(shape.rank() == 1 ? Strides{1} : Strides{shape[1] + 3, 1});
   }
   return c;
@@ -61,7 +64,7 @@ Case make(std::string what, const Shape& extents, const AttentionKernel& kind, D
 
 void set_access(Case& c) {
   for (size_t i = 0; i < c.contract.operands.size(); ++i) {
-    const Shape shape = operand_extents(c.contract, i);
+    const Shape shape = operand_extents(c.contract, c.extents, i);
     std::vector<Access>& access = c.contract.operands[i].access;
     access.clear();
     for (int axis = 0; axis < shape.rank(); ++axis) access.push_back(access_of(shape[axis], c.strides[i][axis]));
@@ -77,7 +80,7 @@ std::vector<double> decoded(DType type, const std::vector<uint64_t>& bits) {
 
 // softmax(score) v for whole rows, before the epilogue; no state.
 std::vector<double> oracle(const Case& c, const std::vector<std::vector<uint64_t>>& operands) {
-  const Shape& extents = c.contract.extents;
+  const Shape& extents = c.extents;
   const AttentionKernel& kind = *c.contract.as<AttentionKernel>();
   const auto m = static_cast<size_t>(extents[0]), n = static_cast<size_t>(extents[1]),
              d = static_cast<size_t>(extents[2]), dv = static_cast<size_t>(extents[3]);
@@ -135,7 +138,7 @@ void compare(DType type, const std::vector<uint64_t>& got, const std::vector<uin
 std::vector<uint64_t> elements_of(const Case& c, size_t index, std::mt19937_64& random) {
   const AttentionOperands known = attention_operands(*c.contract.as<AttentionKernel>());
   const DType type = c.contract.operands[index].dtype;
-  const Shape extents = operand_extents(c.contract, index);
+  const Shape extents = operand_extents(c.contract, c.extents, index);
   std::vector<uint64_t> elements;
   std::normal_distribution<double> normal(0, index == 0 ? c.magnitude : 1);
   for (int64_t i = 0; i < extents.elements(); ++i) {
@@ -162,10 +165,11 @@ std::vector<uint64_t> elements_of(const Case& c, size_t index, std::mt19937_64& 
 // Runs all cases on all targets that this CPU has; they have to agree bit for bit.
 void run_cases(std::vector<Case> all) {
   KernelSet kernels;
+  std::vector<uint32_t> numbers;
   for (Case& c : all) {
     set_access(c);
     ASSERT_EQ(problem(c.contract), "") << c.what;
-    kernels.contracts.push_back(c.contract);
+    numbers.push_back(testing::add_run(kernels, c.contract, c.extents));
   }
   std::map<size_t, std::vector<uint64_t>> first_results;
   for (const Code& code : testing::compile_and_load(kernels)) {
@@ -177,12 +181,13 @@ void run_cases(std::vector<Case> all) {
       std::vector<Operand> operands;
       std::vector<std::vector<uint64_t>> values;
       for (size_t i = 0; i < c.contract.operands.size(); ++i) {
-        operands.push_back(memory.add(c.contract.operands[i].dtype, operand_extents(c.contract, i), c.strides[i]));
+        operands.push_back(
+            memory.add(c.contract.operands[i].dtype, operand_extents(c.contract, c.extents, i), c.strides[i]));
         if (i + 1 == c.contract.operands.size()) break;
         memory.write(operands[i], elements_of(c, i, random));
         values.push_back(memory.read(operands[i]));  // once more: strides of 0 make elements equal
       }
-      EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << "wrote outside of the result";
+      EXPECT_TRUE(memory.run(code, numbers[index], operands)) << "wrote outside of the result";
       const std::vector<uint64_t> got = memory.read(operands.back());
       // The first target's results are judged, those of the others compared with them.
       if (const auto first = first_results.find(index); first != first_results.end()) {
@@ -191,7 +196,7 @@ void run_cases(std::vector<Case> all) {
       }
       first_results.emplace(index, got);
       const DType type = c.contract.operands.back().dtype;
-      compare(type, got, run_kernel(c.contract, values), c.tolerance);
+      compare(type, got, run_kernel(c.contract, c.extents, values), c.tolerance);
       const AttentionKernel& kind = *c.contract.as<AttentionKernel>();
       if (!kind.continues && !kind.partial && c.contract.expr.inputs == 1) {
         std::vector<uint64_t> want;
@@ -388,9 +393,10 @@ TEST(AttentionKernel, PanelsAreOneRun) {
   Case update =
       make("update", {m, n - half, d, dv}, {.causal = true, .continues = true, .partial = true, .scale = 0.2});
   KernelSet kernels;
+  std::vector<uint32_t> numbers;
   for (Case* c : {&whole, &left, &right, &update}) {
     set_access(*c);
-    kernels.contracts.push_back(c->contract);
+    numbers.push_back(testing::add_run(kernels, c->contract, c->extents));
   }
   for (const Code& code : testing::compile_and_load(kernels)) {
     std::mt19937_64 random(5);
@@ -404,16 +410,17 @@ TEST(AttentionKernel, PanelsAreOneRun) {
       memory.write(*operand, testing::small_values(DType::f32, operand->extents.elements(), random));
     memory.write(diagonal, {40});
     memory.write(shifted, {static_cast<uint32_t>(40 - half)});  // key j of the second panel is key j + half
-    Operand q_view = q, k_left = k, v_left = v, k_right = k, v_right = v;
-    k_left.extents = v_left.extents = Shape{half, 1};
+    Operand k_left = k, v_left = v, k_right = k, v_right = v;
+    k_left.extents = Shape{half, d}, v_left.extents = Shape{half, dv};
+    k_right.extents = Shape{n - half, d}, v_right.extents = Shape{n - half, dv};
     k_right.offset += static_cast<uint64_t>(half * (d + 3)) * 4;
     v_right.offset += static_cast<uint64_t>(half * (dv + 3)) * 4;
-    EXPECT_TRUE(memory.run(code, 0, {q_view, k, v, diagonal, one}));
-    EXPECT_TRUE(memory.run(code, 1, {q_view, k_left, v_left, diagonal, state}));
-    EXPECT_TRUE(memory.run(code, 2, {q_view, k_right, v_right, shifted, state, two}));
+    EXPECT_TRUE(memory.run(code, numbers[0], {q, k, v, diagonal, one}));
+    EXPECT_TRUE(memory.run(code, numbers[1], {q, k_left, v_left, diagonal, state}));
+    EXPECT_TRUE(memory.run(code, numbers[2], {q, k_right, v_right, shifted, state, two}));
     compare(DType::f32, memory.read(two), memory.read(one), 2e-6);
     // The state in place, then its o / l.
-    EXPECT_TRUE(memory.run(code, 3, {q_view, k_right, v_right, shifted, state, state}));
+    EXPECT_TRUE(memory.run(code, numbers[3], {q, k_right, v_right, shifted, state, state}));
     const std::vector<uint64_t> elements = memory.read(state);
     std::vector<uint64_t> divided;
     for (int64_t i = 0; i < m; ++i) {
@@ -429,12 +436,13 @@ TEST(AttentionKernel, RowsAreIndependent) {
   const int64_t n = 200, d = 17, dv = 11;
   const std::vector<int64_t> starts = {0, 1, 8, 30, 61, 100};
   KernelSet kernels;
+  std::vector<uint32_t> numbers;
   std::vector<Case> cases = {make("all", {100, n, d, dv}, {.causal = true, .scale = 0.2})};
   for (size_t i = 0; i + 1 < starts.size(); ++i)
     cases.push_back(make("part", {starts[i + 1] - starts[i], n, d, dv}, {.causal = true, .scale = 0.2}));
   for (Case& c : cases) {
     set_access(c);
-    kernels.contracts.push_back(c.contract);
+    numbers.push_back(testing::add_run(kernels, c.contract, c.extents));
   }
   for (const Code& code : testing::compile_and_load(kernels)) {
     std::mt19937_64 random(6);
@@ -451,7 +459,7 @@ TEST(AttentionKernel, RowsAreIndependent) {
       memory.write(*operand, values);
     }
     memory.write(diagonal, {90});
-    EXPECT_TRUE(memory.run(code, 0, {q, k, v, diagonal, all}));
+    EXPECT_TRUE(memory.run(code, numbers[0], {q, k, v, diagonal, all}));
     for (size_t i = 0; i + 1 < starts.size(); ++i) {
       Operand q_part = q, part = parts;
       q_part.extents = Shape{starts[i + 1] - starts[i], d};
@@ -459,7 +467,7 @@ TEST(AttentionKernel, RowsAreIndependent) {
       q_part.offset += static_cast<uint64_t>(starts[i] * (d + 3)) * 4;
       part.offset += static_cast<uint64_t>(starts[i] * (dv + 3)) * 4;
       memory.write(diagonal, {static_cast<uint64_t>(90 + starts[i])});
-      EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(i + 1), {q_part, k, v, diagonal, part}));
+      EXPECT_TRUE(memory.run(code, numbers[i + 1], {q_part, k, v, diagonal, part}));
     }
     EXPECT_EQ(memory.read(parts), memory.read(all));
   }

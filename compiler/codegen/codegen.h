@@ -21,10 +21,18 @@ struct CopyKernel {
   auto operator<=>(const CopyKernel&) const = default;
 };
 
+// Extents of runs of a contract.
+struct KernelExtents {
+  uint32_t contract = 0;
+  Shape extents;
+  bool operator==(const KernelExtents&) const = default;
+};
+
 // What has to be compiled. Kernel i of the program is contract i, then the copy kernels.
 struct KernelSet {
   std::vector<KernelContract> contracts;
   std::vector<CopyKernel> copies;
+  std::vector<KernelExtents> runs;  // each distinct one, by first use
   // Kernels (ascending) that share an entry point; distinct sets, by first use.
   std::vector<std::vector<uint32_t>> entries;
   std::vector<uint32_t> superstep_entry;  // entry of each superstep
@@ -38,7 +46,7 @@ std::string kernel_name(const KernelSet& kernels, uint32_t kernel);
 // same for all targets of the target's kind, which is known. Deterministic; contains no path of this machine.
 std::string emit_source(const KernelSet& kernels, std::string_view target);
 
-// Bytes of scratch that kernel runs on one tile need on `target` (the largest of the contracts').
+// Bytes of scratch that kernel runs on one tile need on `target` (the largest of the runs').
 // ErrorKind::unsupported for a contract that no kernel of the target implements, naming both.
 Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target);
 

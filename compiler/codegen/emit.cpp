@@ -50,7 +50,7 @@ std::string emit_family(const KernelContract& contract, const GemmKernel& kernel
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
   return fmt::format(
-             "  static constexpr i64 m = {}, n = {}, k = {};\n"
+             "  static constexpr int rows = {};\n"
              "  using MathA = {};\n"
              "  using MathB = {};\n"
              "  using Accumulate = {};\n"
@@ -58,9 +58,9 @@ std::string emit_family(const KernelContract& contract, const GemmKernel& kernel
              "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             contract.extents[0], contract.extents[1], contract.extents[2], value_type(kernel.math_a),
-             value_type(kernel.math_b), value_type(kernel.accumulate), operand_type(operands[0]),
-             operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
+             kernel.rows.value_or(0), value_type(kernel.math_a), value_type(kernel.math_b),
+             value_type(kernel.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_list(extras),
+             operand_type(operands.back())) +
          emit_body(contract, extras, &kernel.accumulate);
 }
 
@@ -69,20 +69,18 @@ std::string emit_family(const KernelContract& contract, const PointwiseKernel&) 
   const std::span<const OperandContract> inputs = operands.first(operands.size() - 1);
   return fmt::format(
              "  static constexpr int rank = {};\n"
-             "  static constexpr i64 extents[rank] = {{{}}};\n"
              "  using Inputs = {};\n"
              "  using Result = {};\n",
-             contract.extents.rank(), fmt::join(contract.extents, ", "), operand_list(inputs),
-             operand_type(operands.back())) +
+             iteration_rank(contract), operand_list(inputs), operand_type(operands.back())) +
          emit_body(contract, inputs, nullptr);
 }
 
-// The iteration space and its split into outer and inner axes.
+// The axes, their split into outer and inner ones, and how groups are gone through.
 std::string emit_axes(const KernelContract& contract) {
-  return fmt::format(
-      "  static constexpr int rank = {}, inner = {};\n"
-      "  static constexpr i64 extents[rank] = {{{}}};\n",
-      contract.extents.rank(), inner_axes(contract), fmt::join(contract.extents, ", "));
+  return fmt::format("  static constexpr int rank = {}, inner = {};\n", iteration_rank(contract), inner_axes(contract));
+}
+std::string emit_axes(const KernelContract& contract, std::optional<int> columns) {
+  return emit_axes(contract) + fmt::format("  static constexpr int columns = {};\n", columns.value_or(-1));
 }
 
 std::string_view combine_name(Reduce::Kind kind) {
@@ -108,7 +106,7 @@ std::string emit_family(const KernelContract& contract, const ReduceKernel& kern
   const std::vector<std::string> input{"x"};
   const std::string map = kernel.map ? emit_expr(*kernel.map, input)
                                      : fmt::format("    return convert<{}>(x);\n", value_type(kernel.accumulate));
-  return emit_axes(contract) +
+  return emit_axes(contract, kernel.columns) +
          fmt::format(
              "  using Accumulate = {};\n"
              "  using Sum = {};\n"
@@ -127,27 +125,30 @@ std::string emit_family(const KernelContract& contract, const ReduceKernel& kern
 std::string emit_family(const KernelContract& contract, const RowwiseKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(1, operands.size() - 2);
-  return emit_axes(contract) +
+  return emit_axes(contract, kernel.columns) +
          fmt::format(
              "  using Accumulate = {};\n"
              "  using X = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n"
              "  static constexpr Normalize kind = Normalize::{};\n"
-             "  static constexpr f64 epsilon = {:a};\n",
+             "  static constexpr f64 epsilon = {:a};\n"
+             "  static constexpr bool long_rows = {};\n",
              value_type(kernel.accumulate), operand_type(operands[0]), operand_list(extras),
-             operand_type(operands.back()), rowwise_kinds[static_cast<size_t>(kernel.kind)], kernel.epsilon) +
+             operand_type(operands.back()), rowwise_kinds[static_cast<size_t>(kernel.kind)], kernel.epsilon,
+             kernel.long_rows) +
          emit_body(contract, extras, &kernel.accumulate);
 }
 
 std::string emit_family(const KernelContract& contract, const CumulativeKernel& kernel) {
-  return emit_axes(contract) + fmt::format(
-                                   "  using Accumulate = {};\n"
-                                   "  using X = {};\n"
-                                   "  using Result = {};\n"
-                                   "  static constexpr bool exclusive = {}, reverse = {};\n",
-                                   value_type(kernel.accumulate), operand_type(contract.operands[0]),
-                                   operand_type(contract.operands[1]), kernel.exclusive, kernel.reverse);
+  return emit_axes(contract, kernel.columns) + fmt::format(
+                                                   "  using Accumulate = {};\n"
+                                                   "  using X = {};\n"
+                                                   "  using Result = {};\n"
+                                                   "  static constexpr bool exclusive = {}, reverse = {};\n",
+                                                   value_type(kernel.accumulate), operand_type(contract.operands[0]),
+                                                   operand_type(contract.operands[1]), kernel.exclusive,
+                                                   kernel.reverse);
 }
 
 std::string emit_family(const KernelContract& contract, const GatherKernel&) {
@@ -169,7 +170,7 @@ std::string emit_family(const KernelContract& contract, const AttentionKernel& k
   const AttentionOperands known = attention_operands(kernel);
   const std::span<const OperandContract> extras = operands.subspan(known.extras, operands.size() - known.extras - 1);
   std::string text = fmt::format(
-      "  static constexpr i64 m = {}, n = {}, d = {}, dv = {};\n"
+      "  static constexpr i64 d = {}, dv = {};\n"
       "  using Math = {};\n"
       "  using Accumulate = {};\n"
       "  using Q = {};\n"
@@ -182,12 +183,11 @@ std::string emit_family(const KernelContract& contract, const AttentionKernel& k
       "  static constexpr int mask = {}, diagonal = {}, state = {}, extras = {};\n"
       "  static constexpr bool bool_mask = {}, partial = {}, empty_is_zero = {};\n"
       "  static constexpr f64 scale = {:a}, softcap = {:a}, masked_score = {};\n",
-      contract.extents[0], contract.extents[1], contract.extents[2], contract.extents[3], value_type(kernel.math),
-      value_type(kernel.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
-      optional_operand_type(contract, known.mask), optional_operand_type(contract, known.state), operand_list(extras),
-      operand_type(operands.back()), known.mask, known.diagonal, known.state, known.extras,
-      known.mask > 0 && operands[known.mask].dtype == DType::boolean, kernel.partial, kernel.empty_is_zero,
-      kernel.scale, kernel.softcap,
+      kernel.d, kernel.dv, value_type(kernel.math), value_type(kernel.accumulate), operand_type(operands[0]),
+      operand_type(operands[1]), operand_type(operands[2]), optional_operand_type(contract, known.mask),
+      optional_operand_type(contract, known.state), operand_list(extras), operand_type(operands.back()), known.mask,
+      known.diagonal, known.state, known.extras, known.mask > 0 && operands[known.mask].dtype == DType::boolean,
+      kernel.partial, kernel.empty_is_zero, kernel.scale, kernel.softcap,
       std::isfinite(kernel.masked_score) ? fmt::format("{:a}", kernel.masked_score) : "-math::infinity_f64");
   if (!kernel.partial) text += emit_body(contract, extras, &kernel.accumulate);
   return text;

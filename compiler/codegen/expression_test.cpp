@@ -175,13 +175,14 @@ double distance(DType type, uint64_t got, uint64_t want) {
 template <typename Judge>
 void run(const std::vector<Case>& cases, Judge judge) {
   KernelSet kernels;
+  std::vector<uint32_t> numbers;
+  const auto extents_of = [](const Case& c) { return Shape{static_cast<int64_t>(c.inputs.values[0].size())}; };
   for (const Case& c : cases) {
     KernelContract contract;
-    contract.extents = Shape{static_cast<int64_t>(c.inputs.values[0].size())};
     for (const DType type : c.inputs.types) contract.operands.push_back({type, {Access::unit}});
     contract.operands.push_back({c.expr.result_type(), {Access::unit}});
     contract.expr = c.expr;
-    kernels.contracts.push_back(contract);
+    numbers.push_back(testing::add_run(kernels, contract, extents_of(c)));
   }
   const std::vector<Code> codes = testing::compile_and_load(kernels);
   ASSERT_FALSE(codes.empty());
@@ -192,11 +193,11 @@ void run(const std::vector<Case>& cases, Judge judge) {
       Memory memory;
       std::vector<Operand> operands;
       for (size_t i = 0; i < c.inputs.types.size(); ++i) {
-        operands.push_back(memory.add(c.inputs.types[i], kernels.contracts[index].extents));
+        operands.push_back(memory.add(c.inputs.types[i], extents_of(c)));
         memory.write(operands.back(), c.inputs.values[i]);
       }
-      operands.push_back(memory.add(c.expr.result_type(), kernels.contracts[index].extents));
-      EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << c.what << " wrote outside of its result";
+      operands.push_back(memory.add(c.expr.result_type(), extents_of(c)));
+      EXPECT_TRUE(memory.run(code, numbers[index], operands)) << c.what << " wrote outside of its result";
       const std::vector<uint64_t> got = memory.read(operands.back());
       if (got == right[index]) continue;
       size_t wrong = 0;

@@ -27,10 +27,9 @@ Expr gelu(DType result) {
   return std::move(builder).finish(builder.convert(scaled, result, Overflow::saturate));
 }
 
-KernelContract contract(const Shape3& s, DType operands, bool fused, bool transposed_b) {
+KernelContract contract(DType operands, bool fused, bool transposed_b) {
   KernelContract c;
   c.family = GemmKernel();
-  c.extents = {s.m, s.n, s.k};
   const std::vector<Access> rows = {Access::strided, Access::unit}, columns = {Access::unit, Access::strided};
   c.operands = {{operands, rows}, {operands, transposed_b ? columns : rows}};
   c.expr = testing::identity(DType::f32);
@@ -45,9 +44,9 @@ KernelContract contract(const Shape3& s, DType operands, bool fused, bool transp
   return c;
 }
 
-void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, uint32_t kernel,
+void run(benchmark::State& state, const testing::Code& code, const KernelContract& c, const Shape& mnk, uint32_t kernel,
          bool transposed_b) {
-  const int64_t m = c.extents[0], n = c.extents[1], k = c.extents[2];
+  const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
   testing::Memory memory;
   std::mt19937_64 random(1);
   std::vector<testing::Operand> operands = {
@@ -77,6 +76,8 @@ int main(int argc, char** argv) {
   using namespace low;
   struct Named {
     std::string name;
+    Shape mnk;
+    uint32_t kernel;
     bool transposed_b;
   };
   KernelSet kernels;
@@ -85,20 +86,19 @@ int main(int argc, char** argv) {
     for (const DType type : {DType::f32, DType::f8e4m3fn, DType::bf16}) {
       for (const char* variant : {"", "/gelu", "/transposed_b"}) {
         const bool fused = variant[0] == '/' && variant[1] == 'g', transposed = variant[0] == '/' && variant[1] == 't';
-        kernels.contracts.push_back(contract(s, type, fused, transposed));
+        const Shape mnk{s.m, s.n, s.k};
         names.push_back({std::string(name(type)) + "/" + std::to_string(s.m) + "x" + std::to_string(s.n) + "x" +
                              std::to_string(s.k) + variant,
-                         transposed});
+                         mnk, testing::add_run(kernels, contract(type, fused, transposed), mnk), transposed});
       }
     }
   }
   const std::vector<testing::Code> codes = testing::compile_and_load(kernels);
   for (const testing::Code& code : codes) {
-    for (uint32_t i = 0; i < names.size(); ++i) {
-      benchmark::RegisterBenchmark((code.target + "/" + names[i].name).c_str(),
-                                   [&code, &kernels, &names, i](benchmark::State& state) {
-                                     run(state, code, kernels.contracts[i], i, names[i].transposed_b);
-                                   });
+    for (const Named& n : names) {
+      benchmark::RegisterBenchmark((code.target + "/" + n.name).c_str(), [&code, &n](benchmark::State& state) {
+        run(state, code, code.contracts[n.kernel], n.mnk, n.kernel, n.transposed_b);
+      });
     }
   }
   benchmark::Initialize(&argc, argv);

@@ -16,6 +16,7 @@ using testing::Operand;
 struct Case {
   std::string what;
   KernelContract contract;
+  Shape extents;  // of the run
   std::vector<Strides> strides;
 };
 
@@ -33,19 +34,20 @@ Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
   Case c;
   c.what = std::string(name(a)) + " " + std::string(name(b)) + " " + std::string(name(result)) + " " +
            to_string(Shape{m, n, k});
-  c.contract = {.family = GemmKernel(),
-                .extents = {m, n, k},
-                .operands = {rows(a), rows(b), rows(result)},
-                .expr = convert_sum(DType::f32, result)};
+  c.extents = {m, n, k};
+  c.contract = {
+      .family = GemmKernel(), .operands = {rows(a), rows(b), rows(result)}, .expr = convert_sum(DType::f32, result)};
   // Leading strides beyond the row, as in a block of a larger matrix.
   c.strides = {Strides{k + 3, 1}, Strides{n + 5, 1}, Strides{n + 1, 1}};
   return c;
 }
 
+uint32_t add_run(KernelSet& kernels, const Case& c) { return testing::add_run(kernels, c.contract, c.extents); }
+
 // The product in double; exact for small_values.
-std::vector<double> sums_of(const KernelContract& contract, const std::vector<uint64_t>& a,
+std::vector<double> sums_of(const KernelContract& contract, const Shape& extents, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) {
-  const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
+  const int64_t m = extents[0], n = extents[1], k = extents[2];
   const auto value = [](DType type, uint64_t bits) {
     const auto wide = testing::identity(type);
     ExprBuilder builder(1);
@@ -75,31 +77,29 @@ uint64_t sum_bits(DType type, double sum) {
 
 void check(const std::vector<Case>& cases) {
   KernelSet kernels;
-  for (const Case& c : cases) kernels.contracts.push_back(c.contract);
+  std::vector<uint32_t> numbers;
+  for (const Case& c : cases) numbers.push_back(testing::add_run(kernels, c.contract, c.extents));
   const std::vector<Code> codes = testing::compile_and_load(kernels);
   ASSERT_FALSE(codes.empty());
   constexpr uint64_t seed = 20;
   for (size_t index = 0; index < cases.size(); ++index) {
     const KernelContract& contract = cases[index].contract;
-    const Shape shapes[] = {{contract.extents[0], contract.extents[2]},
-                            {contract.extents[2], contract.extents[1]},
-                            {contract.extents[0], contract.extents[1]}};
     std::mt19937_64 random(seed + index);
     Memory memory;
     std::vector<Operand> operands;
     std::vector<std::vector<uint64_t>> values;
     for (size_t i = 0; i < contract.operands.size(); ++i) {
       const DType type = contract.operands[i].dtype;
-      operands.push_back(memory.add(type, shapes[std::min<size_t>(i, 2)], cases[index].strides[i]));
+      operands.push_back(memory.add(type, operand_extents(contract, cases[index].extents, i), cases[index].strides[i]));
       if (i + 1 == contract.operands.size()) break;
       memory.write(operands[i], testing::small_values(type, operands[i].extents.elements(), random));
       values.push_back(memory.read(operands[i]));  // once more: strides of 0 make elements equal
     }
-    const std::vector<double> sums = sums_of(contract, values[0], values[1]);
+    const std::vector<double> sums = sums_of(contract, cases[index].extents, values[0], values[1]);
     for (const Code& code : codes) {
       SCOPED_TRACE(cases[index].what + " for " + code.target);
       const std::vector<uint64_t> poison(static_cast<size_t>(operands.back().extents.elements()), 0);
-      EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << "wrote outside of the result";
+      EXPECT_TRUE(memory.run(code, numbers[index], operands)) << "wrote outside of the result";
       const std::vector<uint64_t> got = memory.read(operands.back());
       size_t wrong = 0;
       for (size_t i = 0; i < got.size(); ++i) {
@@ -172,10 +172,17 @@ TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
        {std::pair{DType::f32, DType::f32}, {DType::f32, DType::f8e4m3fn}, {DType::f8e4m3fn, DType::f8e4m3fn}}) {
     KernelSet kernels;
     const int64_t sizes[] = {most, 1, 2, 3, 5, 9};
-    for (const int64_t m : sizes) kernels.contracts.push_back(plain(m, n, k, a_type, type, DType::f32).contract);
+    struct Run {
+      uint32_t kernel;
+      int64_t m;
+      bool transposed;
+    };
+    std::vector<Run> runs;
+    for (const int64_t m : sizes)
+      runs.push_back({add_run(kernels, plain(m, n, k, a_type, type, DType::f32)), m, false});
     Case transposed = plain(1, n, k, a_type, type, DType::f32);
     transposed.contract.operands[1] = columns(type);
-    kernels.contracts.push_back(transposed.contract);
+    runs.push_back({add_run(kernels, transposed), 1, true});
     std::mt19937_64 random(11);
     std::normal_distribution<double> normal;
     Memory memory;
@@ -189,11 +196,10 @@ TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
     memory.write(b_columns, b_values);
     std::vector<uint64_t> expected;
     for (const Code& code : testing::compile_and_load(kernels)) {
-      for (uint32_t kernel = 0; kernel < kernels.contracts.size(); ++kernel) {
-        const int64_t m = kernels.contracts[kernel].extents[0];
+      for (const auto& [kernel, m, is_transposed] : runs) {
         a.extents = {m, k};
         result.extents = {m, n};
-        ASSERT_TRUE(memory.run(code, kernel, {a, kernel == std::size(sizes) ? b_columns : b, result}));
+        ASSERT_TRUE(memory.run(code, kernel, {a, is_transposed ? b_columns : b, result}));
         std::vector<uint64_t> got = memory.read(result);
         if (expected.empty()) expected = got;
         EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin()))
@@ -207,11 +213,10 @@ TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
 TEST(Gemm, DecodesEveryCode) {
   for (const DType type : {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz}) {
     KernelSet kernels;
-    for (const int64_t m : {1, 20})
-      kernels.contracts.push_back(plain(m, 256, 1, DType::f32, type, DType::f32).contract);
+    for (const int64_t m : {1, 20}) add_run(kernels, plain(m, 256, 1, DType::f32, type, DType::f32));
     Case deep = plain(1, 16, 16, DType::f32, type, DType::f32);  // transposed in registers; other codes times 0
     deep.contract.operands[1] = columns(type);
-    kernels.contracts.push_back(deep.contract);
+    add_run(kernels, deep);
     for (const Code& code : testing::compile_and_load(kernels)) {
       Memory memory;
       const Operand a = memory.add(DType::f32, {20, 1}), b = memory.add(type, {1, 256}),
@@ -346,7 +351,7 @@ TEST(Gemm, IntegersAndDoubles) {
   add(DType::u32, DType::u32, DType::u32, DType::u32, DType::u32);
   add(DType::u64, DType::u8, DType::u64, DType::u64, DType::f32);
   Case empty = cases[0];
-  empty.contract.extents = {11, 71, 0};
+  empty.extents = {11, 71, 0};
   cases.push_back(empty);
   check(cases);
 }
@@ -356,7 +361,7 @@ TEST(Gemm, RoundingAndSpecialValues) {
   const int64_t m = 23, n = 41, k = 700;
   Case c = plain(m, n, k, DType::f32, DType::f32, DType::f32);
   KernelSet kernels;
-  kernels.contracts = {c.contract};
+  add_run(kernels, c);
   for (const Code& code : testing::compile_and_load(kernels)) {
     SCOPED_TRACE(code.target);
     std::mt19937_64 random(7);
@@ -372,7 +377,7 @@ TEST(Gemm, RoundingAndSpecialValues) {
     memory.set_bits(a, 3 * k + 5, encode(DType::f32, std::nan(""), Overflow::propagate));
     memory.set_bits(a, 4 * k + 6, encode(DType::f32, INFINITY, Overflow::propagate));
     ASSERT_TRUE(memory.run(code, 0, {a, b, r}));
-    const std::vector<double> want = sums_of(c.contract, memory.read(a), memory.read(b));
+    const std::vector<double> want = sums_of(c.contract, c.extents, memory.read(a), memory.read(b));
     const std::vector<uint64_t> got = memory.read(r);
     for (int64_t i = 0; i < m * n; ++i) {
       const double value = decode(DType::f32, got[static_cast<size_t>(i)]), expected = want[static_cast<size_t>(i)];
@@ -401,7 +406,8 @@ TEST(Gemm, ReadsNothingBeyondItsOperands) {
     Case transposed = c;
     transposed.contract.operands[0] = transposed.contract.operands[1] = columns(type);
     KernelSet kernels;
-    kernels.contracts = {c.contract, transposed.contract};
+    add_run(kernels, c);
+    add_run(kernels, transposed);
     for (const Code& code : testing::compile_and_load(kernels)) {
       for (uint32_t kernel = 0; kernel < 2; ++kernel) {
         Memory memory;
@@ -432,7 +438,7 @@ TEST(Gemm, ReadsNothingBeyondItsOperands) {
 
 TEST(Gemm, TermsOfRepeats) {
   KernelSet kernels;
-  kernels.contracts = {plain(2, 3, 4, DType::f32, DType::f32, DType::f32).contract};
+  add_run(kernels, plain(2, 3, 4, DType::f32, DType::f32, DType::f32));
   const Code code = testing::compile_and_load(kernels).front();
   Memory memory;
   std::mt19937_64 random(3);
@@ -448,7 +454,7 @@ TEST(Gemm, TermsOfRepeats) {
   iterations[1] = 3;
   ASSERT_TRUE(memory.run(code, 0, {a, b, r}, {}, iterations));
   const std::vector<uint64_t> third(all.begin() + 3 * 8, all.begin() + 4 * 8);
-  const std::vector<double> want = sums_of(kernels.contracts[0], third, memory.read(b));
+  const std::vector<double> want = sums_of(kernels.contracts[0], {2, 3, 4}, third, memory.read(b));
   r.offset += 2 * 3 * 4;  // iteration 3 modulo 2
   const std::vector<uint64_t> got = memory.read(r);
   for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(decode(DType::f32, got[i]), want[i]);

@@ -28,6 +28,7 @@ std::vector<Access> access_of(const Shape& extents, const Strides& strides) {
 struct Case {
   std::string what;
   KernelContract contract;  // operands' access is filled in
+  Shape extents;            // of the run
   std::vector<Strides> strides;
   double tolerance = 0;  // relative to the result's magnitude; 0: the same bits
   bool special = false;  // infinities and NaNs among the elements
@@ -73,20 +74,21 @@ uint64_t special_value(DType type, std::mt19937_64& random) {
 // Runs all cases on all targets that this CPU has; they have to agree bit for bit.
 void run_cases(const std::vector<Case>& all) {
   KernelSet kernels;
+  std::vector<uint32_t> numbers;
   for (const Case& c : all) {
     KernelContract contract = c.contract;
     for (size_t i = 0; i < contract.operands.size(); ++i) {
       // Of gather's data, the access says which axes there are.
-      Shape extents = contract.is<GatherKernel>() && i == 0 ? contract.extents : operand_extents(contract, i);
-      contract.operands[i].access = access_of(extents, c.strides[i]);
+      const bool data = contract.is<GatherKernel>() && i == 0;
+      contract.operands[i].access = access_of(data ? c.extents : operand_extents(contract, c.extents, i), c.strides[i]);
     }
-    kernels.contracts.push_back(contract);
+    numbers.push_back(testing::add_run(kernels, contract, c.extents));
   }
   std::map<size_t, std::vector<uint64_t>> first_results;
   for (const Code& code : testing::compile_and_load(kernels)) {
     for (size_t index = 0; index < all.size(); ++index) {
       const Case& c = all[index];
-      const KernelContract& contract = kernels.contracts[index];
+      const KernelContract& contract = kernels.contracts[numbers[index]];
       SCOPED_TRACE(code.target + " " + c.what);
       std::mt19937_64 random(index + 1);
       Memory memory;
@@ -95,7 +97,7 @@ void run_cases(const std::vector<Case>& all) {
       const bool gather = contract.is<GatherKernel>();
       for (size_t i = 0; i < contract.operands.size(); ++i) {
         const DType type = contract.operands[i].dtype;
-        const Shape extents = operand_extents(contract, i);
+        const Shape extents = operand_extents(contract, c.extents, i);
         operands.push_back(memory.add(type, extents, c.strides[i]));
         if (i + 1 == contract.operands.size()) break;
         std::vector<uint64_t> elements = testing::small_values(type, extents.elements(), random);
@@ -112,7 +114,7 @@ void run_cases(const std::vector<Case>& all) {
         memory.write(operands[i], elements);
         values.push_back(memory.read(operands[i]));
       }
-      EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << "wrote outside of the result";
+      EXPECT_TRUE(memory.run(code, numbers[index], operands)) << "wrote outside of the result";
       const std::vector<uint64_t> got = memory.read(operands.back());
       // The first target's results are judged, those of the others compared with them.
       if (const auto first = first_results.find(index); first != first_results.end()) {
@@ -124,9 +126,9 @@ void run_cases(const std::vector<Case>& all) {
       if (gather) {
         const Geometry data{operands[0].extents, operands[0].strides};
         for (int64_t i = 0; i < operands.back().extents.elements(); ++i)
-          want.push_back(memory.bits(operands[0], gathered_element(contract, data, i, values[1])));
+          want.push_back(memory.bits(operands[0], gathered_element(contract, c.extents, data, i, values[1])));
       } else {
-        want = run_kernel(contract, values);
+        want = run_kernel(contract, c.extents, values);
       }
       ASSERT_EQ(got.size(), want.size());
       const DType type = contract.operands.back().dtype;
@@ -189,7 +191,6 @@ std::vector<Layout> layouts() {
 KernelContract reduce_contract(const Layout& layout, Reduce::Kind kind, DType x, DType sum, DType result) {
   KernelContract contract;
   contract.family = ReduceKernel{.inner = layout.inner, .kind = kind, .accumulate = sum};
-  contract.extents = layout.extents;
   contract.operands = {{x, {}}, {result, {}}};
   contract.expr = convert_expr(leading_type(contract), result);
   return contract;
@@ -210,8 +211,9 @@ TEST(ReduceKernel, LayoutsAndKinds) {
       if (kind != Reduce::Kind::sum && static_cast<size_t>(kind) % 3 != number % 3) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));
+      c.extents = layout.extents;
       c.contract = reduce_contract(layout, kind, DType::f32, DType::f32, is_index(kind) ? DType::i64 : DType::f32);
-      const Shape outer = outer_extents(c.contract);
+      const Shape outer = outer_extents(c.contract, layout.extents);
       c.strides = {layout.x, row_major(outer)};
       c.tolerance = kind == Reduce::Kind::product ? 1e-5 : 0;  // sums of quarters are exact
       c.contract.get<ReduceKernel>().last = cases.size() % 2 == 0;
@@ -241,6 +243,7 @@ TEST(ReduceKernel, TypesAndSpecialValues) {
         if ((static_cast<size_t>(kind) + static_cast<size_t>(t.x)) % 2 != (layout == &columns ? 1 : 0)) continue;
         Case c;
         c.what = layout->what + " of " + std::string(name(t.x)) + ", kind " + std::to_string(static_cast<int>(kind));
+        c.extents = layout->extents;
         c.contract = reduce_contract(*layout, kind, t.x, t.sum, is_index(kind) ? DType::i64 : t.result);
         c.strides = {layout->x, Strides{1}};
         // Products of many elements round in between.
@@ -261,6 +264,7 @@ TEST(ReduceKernel, MapAndEpilogue) {
     Case c;
     c.what = columns ? "columns" : "rows";
     const Layout layout{"", {5, 35, 21}, 1, columns ? Strides{21 * 35, 1, 35} : Strides{21 * 35, 21, 1}};
+    c.extents = layout.extents;
     c.contract = reduce_contract(layout, Reduce::Kind::sum, DType::f16, DType::f32, DType::f32);
     ExprBuilder map(1);
     const uint16_t x = map.convert(map.input(0, DType::f16), DType::f32);
@@ -292,7 +296,7 @@ TEST(RowwiseKernel, LayoutsKindsAndTypes) {
       if (static_cast<size_t>(kind) % 2 != number % 2) continue;
       Case c;
       c.what = layout.what + ", kind " + std::to_string(static_cast<int>(kind));
-      c.contract.extents = layout.extents;
+      c.extents = layout.extents;
       const double epsilon = kind == Rowwise::Kind::layer_norm || kind == Rowwise::Kind::rms_norm ? 1e-5 : 0;
       constexpr DType types[] = {DType::f32, DType::f16, DType::f32, DType::bf16, DType::f64};
       const DType type = types[cases.size() % 5];
@@ -332,8 +336,8 @@ TEST(RowwiseKernel, SpecialValues) {
       c.contract.family = RowwiseKernel{.kind = kind, .epsilon = kind == Rowwise::Kind::layer_norm ? 1e-3 : 0};
       // Small groups, so that some hold -infinities alone.
       const bool small = kind == Rowwise::Kind::masked_softmax;
-      c.contract.extents = small ? Shape{2000, 2} : Shape{40, 5};
-      const int64_t rows = c.contract.extents[0], elements = c.contract.extents[1];
+      c.extents = small ? Shape{2000, 2} : Shape{40, 5};
+      const int64_t rows = c.extents[0], elements = c.extents[1];
       c.contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
       c.strides = {columns ? Strides{1, rows} : Strides{elements, 1}, Strides{elements, 1}};
       c.contract.expr = convert_expr(DType::f32, DType::f32);
@@ -352,9 +356,9 @@ TEST(RowwiseKernel, GroupsBeyondScratch) {
     Case c;
     c.what = "kind " + std::to_string(static_cast<int>(kind));
     c.contract.family = RowwiseKernel{.inner = 2, .kind = kind};
-    c.contract.extents = {1, 2, 400001};
+    c.extents = {1, 2, 400001};
     c.contract.operands = {{DType::f8e4m3fn, {}}, {DType::f32, {}}};
-    c.strides = {row_major(c.contract.extents), row_major(c.contract.extents)};
+    c.strides = {row_major(c.extents), row_major(c.extents)};
     c.contract.expr = convert_expr(DType::f32, DType::f32);
     c.tolerance = 1e-5;
     cases.push_back(c);
@@ -367,23 +371,21 @@ TEST(RowwiseKernel, InPlace) {
   for (const bool columns : {false, true}) {
     KernelContract contract;
     contract.family = RowwiseKernel();
-    contract.extents = {33, 7};
     const OperandContract lines{
         DType::f32, columns ? std::vector{Access::unit, Access::strided} : std::vector{Access::strided, Access::unit}};
     contract.operands = {lines, lines};
     contract.expr = convert_expr(DType::f32, DType::f32);
-    kernels.contracts.push_back(contract);
+    testing::add_run(kernels, contract, {33, 7});
   }
   for (const Code& code : testing::compile_and_load(kernels)) {
     for (uint32_t kernel = 0; kernel < 2; ++kernel) {
       Memory memory;
-      const Operand x =
-          memory.add(DType::f32, kernels.contracts[kernel].extents, kernel == 1 ? Strides{1, 33} : Strides{7, 1});
+      const Operand x = memory.add(DType::f32, {33, 7}, kernel == 1 ? Strides{1, 33} : Strides{7, 1});
       std::mt19937_64 random(5);
       memory.write(x, testing::small_values(DType::f32, 33 * 7, random));
       const std::vector<std::vector<uint64_t>> before = {memory.read(x)};
       ASSERT_TRUE(memory.run(code, kernel, {x, x}));
-      const std::vector<uint64_t> got = memory.read(x), want = run_kernel(kernels.contracts[kernel], before);
+      const std::vector<uint64_t> got = memory.read(x), want = run_kernel(kernels.contracts[kernel], {33, 7}, before);
       for (size_t i = 0; i < got.size(); ++i)
         EXPECT_NEAR(decode(DType::f32, got[i]), decode(DType::f32, want[i]), 1e-6) << i;
     }
@@ -402,7 +404,7 @@ TEST(CumulativeKernel, LayoutsAndTypes) {
       c.contract.family = CumulativeKernel{.accumulate = !is_float(type) || type == DType::f64 ? type : DType::f32,
                                            .exclusive = mode % 2 == 1,
                                            .reverse = mode >= 2};
-      c.contract.extents = layout.extents;
+      c.extents = layout.extents;
       c.contract.operands = {{type, {}}, {type, {}}};
       c.strides = {layout.x, cases.size() % 3 == 0 ? column_major(layout.extents) : row_major(layout.extents)};
       cases.push_back(c);  // sums of quarters are exact, and round alike where they are written
@@ -418,7 +420,7 @@ TEST(GatherKernel, LayoutsAndTypes) {
     Case c;
     c.what = std::move(what);
     c.contract.family = GatherKernel{.inner = inner};
-    c.contract.extents = extents;
+    c.extents = extents;
     c.contract.operands = {{type, {}}, {index, {}}, {type, {}}};
     c.strides = std::move(strides);
     cases.push_back(c);
@@ -464,7 +466,7 @@ TEST(GroupKernels, WhatNoKernelImplements) {
   contract.get<ReduceKernel>().accumulate = DType::f16;
   EXPECT_TRUE(refused(contract));
   contract = good;
-  contract.operands[1].access = {Access::broadcast};
+  contract.get<ReduceKernel>().columns = 0;  // along which x is not contiguous
   EXPECT_TRUE(refused(contract));
   contract = good;
   contract.get<ReduceKernel>().kind = static_cast<Reduce::Kind>(9);

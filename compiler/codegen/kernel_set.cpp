@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/index_of.h"
 #include "compiler/codegen/codegen.h"
 
 namespace low {
@@ -9,11 +10,7 @@ namespace {
 
 uint32_t copy_kernel(KernelSet& kernels, const CopyDescriptor& descriptor) {
   const CopyKernel copy{descriptor.source, descriptor.destination, descriptor.overflow};
-  const auto found = std::find(kernels.copies.begin(), kernels.copies.end(), copy);
-  const auto index =
-      static_cast<uint32_t>(kernels.contracts.size() + static_cast<size_t>(found - kernels.copies.begin()));
-  if (found == kernels.copies.end()) kernels.copies.push_back(copy);
-  return index;
+  return static_cast<uint32_t>(kernels.contracts.size()) + index_of(kernels.copies, copy);
 }
 
 uint32_t kernel_of(KernelSet& kernels, const TileGraph& graph, const Schedule& schedule,
@@ -34,6 +31,7 @@ uint32_t kernel_of(KernelSet& kernels, const TileGraph& graph, const Schedule& s
 KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
   KernelSet kernels;
   kernels.contracts.assign(graph.contracts().begin(), graph.contracts().end());
+  for (const KernelRun& run : graph.runs()) index_of(kernels.runs, {run.contract.index, graph.extents(run)});
   for (const ScheduledSuperstep& superstep : schedule.supersteps) {
     std::vector<uint32_t> used;
     if (!superstep.tile_begin.empty()) {
@@ -44,9 +42,7 @@ KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
         if (place == used.end() || *place != kernel) used.insert(place, kernel);
       }
     }
-    const auto entry = std::find(kernels.entries.begin(), kernels.entries.end(), used);
-    kernels.superstep_entry.push_back(static_cast<uint32_t>(entry - kernels.entries.begin()));
-    if (entry == kernels.entries.end()) kernels.entries.push_back(std::move(used));
+    kernels.superstep_entry.push_back(index_of(kernels.entries, used));
   }
   return kernels;
 }

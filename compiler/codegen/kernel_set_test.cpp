@@ -18,7 +18,6 @@ TEST(CollectKernels, EntriesAreDistinctSets) {
   const GeometryId half = builder.geometry({.extents = {4}, .strides = {1}});
   const auto view = [&](AllocationId allocation, int64_t offset) { return View{allocation, half, offset, {}}; };
   KernelContract contract;
-  contract.extents = {4};
   contract.operands = {{DType::f32, {Access::unit}}, {DType::f32, {Access::unit}}};
   contract.expr = testing::identity(DType::f32);
   const ContractId kernel = builder.contract(contract);

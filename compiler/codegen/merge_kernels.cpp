@@ -2,19 +2,9 @@
 
 #include <algorithm>
 
+#include "compiler/base/index_of.h"
+
 namespace low {
-namespace {
-
-// The index of `item`, which is appended if it is not there. A batch has a few hundred.
-template <typename T>
-uint32_t index_of(std::vector<T>& items, const T& item) {
-  const auto found = std::ranges::find(items, item);
-  const auto index = static_cast<uint32_t>(found - items.begin());
-  if (found == items.end()) items.push_back(item);
-  return index;
-}
-
-}  // namespace
 
 MergedKernels merge_kernels(std::span<const KernelSet* const> sets) {
   MergedKernels merged;
@@ -23,6 +13,8 @@ MergedKernels merge_kernels(std::span<const KernelSet* const> sets) {
   for (size_t i = 0; i < sets.size(); ++i) {
     for (const KernelContract& contract : sets[i]->contracts)
       merged.numbers[i].kernels.push_back(index_of(all.contracts, contract));
+    for (const auto& [contract, extents] : sets[i]->runs)
+      index_of(all.runs, {merged.numbers[i].kernels[contract], extents});
   }
   // Copies come behind all contracts.
   const auto contracts = static_cast<uint32_t>(all.contracts.size());

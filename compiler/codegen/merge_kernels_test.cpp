@@ -7,11 +7,10 @@
 namespace low {
 namespace {
 
-KernelContract copying(int64_t extent) {
+KernelContract copying(DType dtype) {
   KernelContract contract;
-  contract.extents = {extent};
-  contract.operands = {{DType::f32, {Access::unit}}, {DType::f32, {Access::unit}}};
-  contract.expr = testing::identity(DType::f32);
+  contract.operands = {{dtype, {Access::unit}}, {dtype, {Access::unit}}};
+  contract.expr = testing::identity(dtype);
   return contract;
 }
 
@@ -19,20 +18,27 @@ const CopyKernel to_f16{DType::f32, DType::f16, Overflow::propagate};
 const CopyKernel to_f8{DType::f32, DType::f8e4m3fn, Overflow::saturate};
 
 TEST(MergeKernels, EqualKernelsAreThereOnce) {
-  // Kernels 5, 7, to_f16.
-  const KernelSet a{.contracts = {copying(5), copying(7)}, .copies = {to_f16}, .entries = {{0, 2}, {1}, {}}};
-  // Kernels 9, 5, to_f8, to_f16.
-  const KernelSet b{.contracts = {copying(9), copying(5)}, .copies = {to_f8, to_f16}, .entries = {{1, 3}, {0, 1}, {2}}};
+  // Kernels i8, i16, to_f16.
+  const KernelSet a{.contracts = {copying(DType::i8), copying(DType::i16)},
+                    .copies = {to_f16},
+                    .runs = {{0, {5}}, {1, {5}}},
+                    .entries = {{0, 2}, {1}, {}}};
+  // Kernels i32, i8, to_f8, to_f16.
+  const KernelSet b{.contracts = {copying(DType::i32), copying(DType::i8)},
+                    .copies = {to_f8, to_f16},
+                    .runs = {{0, {5}}, {1, {5}}, {1, {6}}},
+                    .entries = {{1, 3}, {0, 1}, {2}}};
   const KernelSet* const sets[] = {&a, &b};
   const MergedKernels merged = merge_kernels(sets);
 
-  // Kernels 5, 7, 9, to_f16, to_f8.
-  EXPECT_EQ(merged.kernels.contracts, (std::vector{copying(5), copying(7), copying(9)}));
+  // Kernels i8, i16, i32, to_f16, to_f8.
+  EXPECT_EQ(merged.kernels.contracts, (std::vector{copying(DType::i8), copying(DType::i16), copying(DType::i32)}));
+  EXPECT_EQ(merged.kernels.runs, (std::vector<KernelExtents>{{0, {5}}, {1, {5}}, {2, {5}}, {0, {6}}}));
   EXPECT_EQ(merged.kernels.copies, (std::vector{to_f16, to_f8}));
   ASSERT_EQ(merged.numbers.size(), 2u);
   EXPECT_EQ(merged.numbers[0].kernels, (std::vector<uint32_t>{0, 1, 3}));
   EXPECT_EQ(merged.numbers[1].kernels, (std::vector<uint32_t>{2, 0, 4, 3}));
-  // b's first entry is a's first: {5, to_f16}. Its second, {9, 5}, is put into ascending order.
+  // b's first entry is a's first: {i8, to_f16}. Its second, {i32, i8}, is put into ascending order.
   EXPECT_EQ(merged.kernels.entries, (std::vector<std::vector<uint32_t>>{{0, 3}, {1}, {}, {0, 2}, {4}}));
   EXPECT_EQ(merged.numbers[0].entries, (std::vector<uint32_t>{0, 1, 2}));
   EXPECT_EQ(merged.numbers[1].entries, (std::vector<uint32_t>{0, 3, 4}));
@@ -51,7 +57,8 @@ TEST(MergeKernels, EqualKernelsAreThereOnce) {
 }
 
 TEST(MergeKernels, OneProgramKeepsItsNumbers) {
-  const KernelSet one{.contracts = {copying(5), copying(7)}, .copies = {to_f16, to_f8}, .entries = {{0, 3}, {1, 2}}};
+  const KernelSet one{
+      .contracts = {copying(DType::i8), copying(DType::i16)}, .copies = {to_f16, to_f8}, .entries = {{0, 3}, {1, 2}}};
   const KernelSet* const sets[] = {&one};
   const MergedKernels merged = merge_kernels(sets);
   EXPECT_EQ(merged.kernels.contracts, one.contracts);

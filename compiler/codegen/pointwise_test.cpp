@@ -67,13 +67,13 @@ TEST(Pointwise, Loops) {
        Strides{180, 180, 60, 30, 30, 15, 5, 1}});
   for (const DType result : {DType::f32, DType::f8e4m3fn}) {
     KernelSet kernels;
+    std::vector<uint32_t> numbers;
     for (const Case& c : cases) {
       KernelContract contract;
-      contract.extents = c.extents;
       const DType types[] = {DType::f32, DType::f16, DType::i16, result};
       for (size_t i = 0; i < 4; ++i) contract.operands.push_back({types[i], c.access[i]});
       contract.expr = body(result);
-      kernels.contracts.push_back(contract);
+      numbers.push_back(testing::add_run(kernels, contract, c.extents));
     }
     for (const Code& code : testing::compile_and_load(kernels)) {
       for (size_t index = 0; index < cases.size(); ++index) {
@@ -84,18 +84,18 @@ TEST(Pointwise, Loops) {
         std::vector<Operand> operands;
         std::vector<std::vector<uint64_t>> values;
         for (size_t i = 0; i < 4; ++i) {
-          const DType type = kernels.contracts[index].operands[i].dtype;
+          const DType type = kernels.contracts[numbers[index]].operands[i].dtype;
           operands.push_back(memory.add(type, c.extents, c.strides[i]));
           if (i == 3) break;
           memory.write(operands[i], testing::small_values(type, c.extents.elements(), random));
           values.push_back(memory.read(operands[i]));
         }
-        EXPECT_TRUE(memory.run(code, static_cast<uint32_t>(index), operands)) << "wrote outside of the result";
+        EXPECT_TRUE(memory.run(code, numbers[index], operands)) << "wrote outside of the result";
         const std::vector<uint64_t> got = memory.read(operands[3]);
         std::vector<uint64_t> want;
         for (size_t i = 0; i < got.size(); ++i) {
           const uint64_t inputs[] = {values[0][i], values[1][i], values[2][i]};
-          want.push_back(evaluate(kernels.contracts[index].expr, inputs));
+          want.push_back(evaluate(kernels.contracts[numbers[index]].expr, inputs));
         }
         EXPECT_EQ(got, want);
       }
@@ -107,16 +107,16 @@ TEST(Pointwise, Loops) {
 TEST(Pointwise, InPlace) {
   KernelSet kernels;
   KernelContract contract;
-  contract.extents = {5, 71};
+  const Shape extents{5, 71};
   const OperandContract rows{DType::f32, {Access::strided, Access::unit}};
   contract.operands = {rows, rows, rows};
   ExprBuilder builder(2);
   contract.expr = std::move(builder).finish(
       builder.binary(ExprOp::sub, builder.input(0, DType::f32), builder.input(1, DType::f32)));
-  kernels.contracts = {contract};
+  testing::add_run(kernels, contract, extents);
   for (const Code& code : testing::compile_and_load(kernels)) {
     Memory memory;
-    const Operand a = memory.add(DType::f32, contract.extents), b = memory.add(DType::f32, contract.extents);
+    const Operand a = memory.add(DType::f32, extents), b = memory.add(DType::f32, extents);
     std::mt19937_64 random(4);
     memory.write(a, testing::small_values(DType::f32, 5 * 71, random));
     memory.write(b, testing::small_values(DType::f32, 5 * 71, random));
@@ -132,14 +132,13 @@ TEST(Pointwise, InPlace) {
 TEST(Pointwise, WithoutInputs) {
   KernelSet kernels;
   KernelContract contract;
-  contract.extents = {41};
   contract.operands = {{DType::i64, {Access::unit}}};
   ExprBuilder builder(0);
   contract.expr = std::move(builder).finish(builder.constant(DType::i64, -7));
-  kernels.contracts = {contract};
+  testing::add_run(kernels, contract, {41});
   for (const Code& code : testing::compile_and_load(kernels)) {
     Memory memory;
-    const Operand r = memory.add(DType::i64, contract.extents);
+    const Operand r = memory.add(DType::i64, {41});
     ASSERT_TRUE(memory.run(code, 0, {r}));
     EXPECT_EQ(memory.read(r), std::vector<uint64_t>(41, static_cast<uint64_t>(int64_t{-7})));
   }

@@ -51,6 +51,7 @@ class ProgramBuilder {
     std::ranges::sort(program_.parameters, {}, &ParameterSegment::offset);
   }
 
+  static std::vector<int64_t> numbers_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
   // The pools hold each distinct list once.
   uint32_t number_list(const std::vector<int64_t>& list) {
     const auto [position, inserted] = number_lists_.try_emplace(list, static_cast<uint32_t>(program_.numbers.size()));
@@ -73,7 +74,7 @@ class ProgramBuilder {
     const Span32 terms = term_list(view);
     program_.operands.push_back(
         {.memory = location.memory == Memory::parameters ? abi::memory_parameters : abi::memory_arena,
-         .strides = number_list({strides.begin(), strides.end()}),
+         .strides = number_list(numbers_of(strides)),
          .offset = byte_offset(view.allocation, view.offset),
          .term_begin = terms.begin,
          .term_count = terms.count});
@@ -104,7 +105,7 @@ class ProgramBuilder {
         program_.commands.push_back({.kernel = run.contract.index,
                                      .operand_begin = static_cast<uint32_t>(program_.operands.size()),
                                      .operand_count = static_cast<uint32_t>(operands.size()),
-                                     .data = abi::no_data});
+                                     .data = number_list(numbers_of(graph_.extents(run)))});
         for (const View& operand : operands) add_operand(operand, graph_.geometry(operand).strides);
         break;
       }
@@ -138,7 +139,8 @@ class ProgramBuilder {
             {.kind = ControlStep::Kind::superstep, .superstep = step.index, .level = 0, .count = 0});
         for (const Command& command : graph_.commands(graph_.supersteps()[step.index])) {
           if (command.kind != Command::Kind::run) continue;
-          program_.flop += executions * matrix_flop(graph_.contract(graph_.runs()[command.index]));
+          const KernelRun& run = graph_.runs()[command.index];
+          program_.flop += executions * matrix_flop(graph_.contract(run), graph_.extents(run));
         }
       } else {
         const RepeatStep& repeat = graph_.repeats()[step.index];

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/base/index_of.h"
 #include "compiler/codegen/codegen.h"
 #include "runtime/format/abi.h"
 
@@ -31,7 +32,17 @@ struct Code {
   std::string target;
   abi::HostEntry entry = nullptr;
   uint64_t scratch_bytes = 0;
+  std::vector<KernelContract> contracts;
 };
+
+// The number of the kernel for runs of these extents, which is added if there is none: runs of other extents may share
+// it.
+inline uint32_t add_run(KernelSet& kernels, KernelContract contract, const Shape& extents) {
+  configure(contract, extents);
+  const uint32_t kernel = index_of(kernels.contracts, contract);
+  index_of(kernels.runs, {kernel, extents});
+  return kernel;
+}
 
 inline Code load(const CodeObject& object) {
   const int file = memfd_create("kernels", MFD_CLOEXEC);
@@ -46,7 +57,7 @@ inline Code load(const CodeObject& object) {
   }
   void* const symbol = dlsym(library, "low_entry_0");
   LOW_CHECK(symbol != nullptr);
-  return {object.target, reinterpret_cast<abi::HostEntry>(symbol), object.scratch_bytes};
+  return {object.target, reinterpret_cast<abi::HostEntry>(symbol), object.scratch_bytes, {}};
 }
 
 // Compiles `kernels` (one entry point over all of them is added) for the targets that this CPU runs.
@@ -64,7 +75,10 @@ inline std::vector<Code> compile_and_load(KernelSet& kernels) {
     std::abort();
   }
   std::vector<Code> code;
-  for (const CodeObject& object : *objects) code.push_back(load(object));
+  for (const CodeObject& object : *objects) {
+    code.push_back(load(object));
+    code.back().contracts = kernels.contracts;
+  }
   return code;
 }
 
@@ -138,7 +152,10 @@ class Memory {
       table.push_back({abi::memory_arena, static_cast<uint32_t>(numbers.size()), operand.offset, 0, 0});
       numbers.insert(numbers.end(), operand.strides.begin(), operand.strides.end());
     }
-    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), abi::no_data};
+    const auto data = static_cast<uint32_t>(numbers.size());
+    const Shape extents = extents_of(code, kernel, operands);
+    numbers.insert(numbers.end(), extents.begin(), extents.end());
+    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), data};
     const uint32_t tile_begin[] = {0, 1};
     const abi::Launch launch{{bytes_.data(), nullptr}, &command, tile_begin, table.data(), nullptr,
                              numbers.data(),           nullptr,  nullptr};
@@ -147,9 +164,9 @@ class Memory {
     std::free(scratch);
   }
 
-  // Runs one command. False when a byte outside of the result (the last operand) changed.
+  // Runs one command; `loops` are the data of a copy. False when a byte outside of the result (the last operand) changed.
   bool run(const Code& code, uint32_t kernel, const std::vector<Operand>& operands,
-           const std::vector<int64_t>& data = {},
+           const std::vector<int64_t>& loops = {},
            const std::vector<uint64_t>& iterations = std::vector<uint64_t>(abi::max_levels, 0)) {
     std::vector<abi::Operand> table;
     std::vector<abi::Term> terms;
@@ -160,10 +177,11 @@ class Memory {
       numbers.insert(numbers.end(), operand.strides.begin(), operand.strides.end());
       terms.insert(terms.end(), operand.terms.begin(), operand.terms.end());
     }
-    const auto data_begin = static_cast<uint32_t>(numbers.size());
-    numbers.insert(numbers.end(), data.begin(), data.end());
-    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()),
-                               data.empty() ? abi::no_data : data_begin};
+    const auto data = static_cast<uint32_t>(numbers.size());
+    const Shape extents = extents_of(code, kernel, operands);
+    numbers.insert(numbers.end(), extents.begin(), extents.end());
+    numbers.insert(numbers.end(), loops.begin(), loops.end());
+    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), data};
     const uint32_t tile_begin[] = {0, 0, 1};
     abi::Sample samples[2] = {};
     const abi::Launch launch{{bytes_.data(), nullptr}, &command,          tile_begin, table.data(), terms.data(),
@@ -193,6 +211,18 @@ class Memory {
   }
 
  private:
+  // Of the run; nothing of a copy.
+  static Shape extents_of(const Code& code, uint32_t kernel, const std::vector<Operand>& operands) {
+    if (kernel >= code.contracts.size()) return {};
+    std::vector<Shape> shapes;
+    for (const Operand& operand : operands) shapes.push_back(operand.extents);
+    const Shape extents = run_extents(code.contracts[kernel], shapes);
+    LOW_CHECK(run_problem(code.contracts[kernel], extents).empty());
+    for (size_t i = 0; i < shapes.size(); ++i)
+      LOW_CHECK(operand_extents(code.contracts[kernel], extents, i) == shapes[i]);
+    return extents;
+  }
+
   static constexpr uint64_t guard = 192;
   static constexpr unsigned char poison = 0xa5;
   std::vector<unsigned char> bytes_;

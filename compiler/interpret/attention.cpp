@@ -27,15 +27,16 @@ struct Row {
 
 class Attended {
  public:
-  Attended(const KernelContract& contract, const AttentionKernel& kernel,
+  Attended(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
            std::span<const std::vector<uint64_t>> operands)
       : contract_(contract),
         kernel_(kernel),
         operands_(operands),
         known_(attention_operands(kernel)),
-        n_(static_cast<size_t>(contract.extents[1])),
-        d_(static_cast<size_t>(contract.extents[2])),
-        dv_(static_cast<size_t>(contract.extents[3])),
+        m_(static_cast<size_t>(extents[0])),
+        n_(static_cast<size_t>(extents[1])),
+        d_(static_cast<size_t>(kernel.d)),
+        dv_(static_cast<size_t>(kernel.dv)),
         q_(factors(contract.operands[0].dtype, kernel.math, operands[0])),
         k_(factors(contract.operands[1].dtype, kernel.math, operands[1])),
         v_(factors(contract.operands[2].dtype, kernel.math, operands[2])) {}
@@ -45,8 +46,8 @@ class Attended {
     const auto append = [&](double value) {
       elements.push_back(encode(kernel_.accumulate, value, Overflow::propagate));
     };
-    for (int64_t i = 0; i < contract_.extents[0]; ++i) {
-      const Row row = attend(static_cast<size_t>(i));
+    for (size_t i = 0; i < m_; ++i) {
+      const Row row = attend(i);
       const bool zero = row.l == 0 && kernel_.empty_is_zero;
       for (const double value : row.o) append(kernel_.partial ? value : zero ? 0 : value / row.l);
       if (!kernel_.partial) continue;
@@ -109,15 +110,15 @@ class Attended {
   const AttentionKernel& kernel_;
   std::span<const std::vector<uint64_t>> operands_;
   AttentionOperands known_;
-  size_t n_, d_, dv_;
+  size_t m_, n_, d_, dv_;
   std::vector<double> q_, k_, v_;
 };
 
 }  // namespace
 
-std::vector<uint64_t> attended(const KernelContract& contract, const AttentionKernel& kernel,
+std::vector<uint64_t> attended(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
                                std::span<const std::vector<uint64_t>> operands) {
-  return Attended(contract, kernel, operands).result();
+  return Attended(contract, extents, kernel, operands).result();
 }
 
 }  // namespace low

@@ -7,6 +7,7 @@
 
 #include "compiler/interpret/kernels.h"
 #include "compiler/kernels/contract.h"
+#include "compiler/low/hand_made.h"
 
 namespace low {
 namespace {
@@ -27,8 +28,10 @@ std::vector<double> values_of(const std::vector<uint64_t>& bits) {
   return values;
 }
 
-KernelContract contract(const Shape& extents, AttentionKernel kind, DType mask = DType::boolean) {
-  KernelContract c;
+hand_made::SizedContract contract(const Shape& extents, AttentionKernel kind, DType mask = DType::boolean) {
+  hand_made::SizedContract c;
+  kind.d = extents[2];
+  kind.dv = extents[3];
   kind.math = kind.accumulate = DType::f64;
   c.family = kind;
   c.extents = extents;
@@ -46,9 +49,9 @@ KernelContract contract(const Shape& extents, AttentionKernel kind, DType mask =
 
 auto near(double value) { return testing::DoubleNear(value, 1e-12); }
 
-std::vector<double> run(const KernelContract& c, std::vector<std::vector<uint64_t>> operands) {
+std::vector<double> run(const hand_made::SizedContract& c, std::vector<std::vector<uint64_t>> operands) {
   EXPECT_EQ(problem(c), "");
-  return values_of(run_kernel(c, operands));
+  return values_of(run_kernel(c, c.extents, operands));
 }
 
 // Scores of one row of q = 1 are the keys themselves. With k = (0, log 3): p = (1/4, 3/4).
@@ -74,7 +77,7 @@ TEST(AttentionByHand, Masks) {
   EXPECT_THAT(run(contract({2, 2, 1, 1}, {.masked = true, .masked_score = 0}), {q, k, v, {1, 0, 0, 0}}),
               ElementsAre(near(6), near(6)));
   // Row i has keys up to i + diagonal.
-  const KernelContract causal = contract({2, 2, 1, 1}, {.causal = true});
+  const hand_made::SizedContract causal = contract({2, 2, 1, 1}, {.causal = true});
   EXPECT_THAT(run(causal, {q, k, v, {0}}), ElementsAre(near(4), near(7)));
   EXPECT_THAT(run(causal, {q, k, v, {1}}), ElementsAre(near(7), near(7)));
   EXPECT_THAT(run(causal, {q, k, v, {0xffffffff}}), ElementsAre(testing::NanSensitiveDoubleEq(std::nan("")), near(4)));
@@ -85,7 +88,7 @@ TEST(AttentionByHand, Masks) {
       run(contract({1, 2, 1, 1}, {.masked = true, .empty_is_zero = true}), {f64({std::nan("")}), k, v, {0, 1}})[0]));
   EXPECT_THAT(run(contract({1, 2, 1, 1}, {.masked = true}), {f64({1}), f64({std::nan(""), 0}), v, {0, 1}}),
               ElementsAre(8));
-  const KernelContract added = contract({1, 2, 1, 1}, {.masked = true, .empty_is_zero = true}, DType::f64);
+  const hand_made::SizedContract added = contract({1, 2, 1, 1}, {.masked = true, .empty_is_zero = true}, DType::f64);
   EXPECT_THAT(run(added, {f64({1}), f64({std::nan(""), 0}), v, f64({-infinity, 0})}), ElementsAre(8));
   EXPECT_THAT(run(added, {f64({1}), f64({std::nan(""), 0}), v, f64({-infinity, -infinity})}), ElementsAre(0));
 }

@@ -86,15 +86,16 @@ uint64_t combined(const ReduceKernel& kernel, std::span<const uint64_t> values) 
 struct Groups {
   size_t count, size;
 };
-Groups groups_of(const KernelContract& contract) {
-  return {static_cast<size_t>(outer_extents(contract).elements()),
-          static_cast<size_t>(inner_extents(contract).elements())};
+Groups groups_of(const KernelContract& contract, const Shape& extents) {
+  return {static_cast<size_t>(outer_extents(contract, extents).elements()),
+          static_cast<size_t>(inner_extents(contract, extents).elements())};
 }
 
 }  // namespace
 
-std::vector<uint64_t> reduced(const KernelContract& contract, const ReduceKernel& kernel, std::span<const uint64_t> x) {
-  const Groups groups = groups_of(contract);
+std::vector<uint64_t> reduced(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
+                              std::span<const uint64_t> x) {
+  const Groups groups = groups_of(contract, extents);
   const Converter convert(contract.operands[0].dtype, kernel.accumulate, Overflow::propagate);
   std::vector<uint64_t> mapped;
   mapped.reserve(x.size());
@@ -106,9 +107,9 @@ std::vector<uint64_t> reduced(const KernelContract& contract, const ReduceKernel
   return result;
 }
 
-std::vector<uint64_t> normalized(const KernelContract& contract, const RowwiseKernel& kernel,
+std::vector<uint64_t> normalized(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
                                  std::span<const uint64_t> x) {
-  const Groups groups = groups_of(contract);
+  const Groups groups = groups_of(contract, extents);
   const Rowwise::Kind kind = kernel.kind;
   const DType dtype = contract.operands[0].dtype;
   std::vector<uint64_t> result;
@@ -141,9 +142,9 @@ std::vector<uint64_t> normalized(const KernelContract& contract, const RowwiseKe
   return result;
 }
 
-std::vector<uint64_t> running_sums(const KernelContract& contract, const CumulativeKernel& kernel,
+std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
                                    std::span<const uint64_t> x) {
-  const Groups groups = groups_of(contract);
+  const Groups groups = groups_of(contract, extents);
   const DType dtype = contract.operands[0].dtype;
   const Converter in(dtype, kernel.accumulate, Overflow::propagate);
   const Converter out(kernel.accumulate, contract.operands[1].dtype, Overflow::propagate);

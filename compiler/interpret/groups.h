@@ -9,15 +9,16 @@
 
 namespace low {
 
-// `x`: raw elements in the order of the iteration space, inner axes last. Each function handles all groups.
+// A run of these extents. `x`: raw elements in the order of the iteration space, inner axes last. Each function handles all groups.
 // reduce: the accumulators (raw, of leading_type), one a group, before the epilogue. Floats are combined in double and
 // rounded once.
-std::vector<uint64_t> reduced(const KernelContract& contract, const ReduceKernel& kernel, std::span<const uint64_t> x);
+std::vector<uint64_t> reduced(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
+                              std::span<const uint64_t> x);
 // rowwise: the normalized elements (raw, of kernel.accumulate).
-std::vector<uint64_t> normalized(const KernelContract& contract, const RowwiseKernel& kernel,
+std::vector<uint64_t> normalized(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
                                  std::span<const uint64_t> x);
 // cumulative: the result's elements (raw).
-std::vector<uint64_t> running_sums(const KernelContract& contract, const CumulativeKernel& kernel,
+std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
                                    std::span<const uint64_t> x);
 
 }  // namespace low

@@ -13,6 +13,7 @@ namespace {
 
 using hand_made::f32_tensor;
 using hand_made::Maker;
+using hand_made::SizedContract;
 using hand_made::values_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -25,8 +26,8 @@ Expr same(DType dtype) {
   return std::move(expr).finish(expr.input(0, dtype));
 }
 
-KernelContract reduce(Reduce::Kind kind, DType dtype, const Shape& extents) {
-  KernelContract contract;
+SizedContract reduce(Reduce::Kind kind, DType dtype, const Shape& extents) {
+  SizedContract contract;
   contract.family = ReduceKernel{.kind = kind, .accumulate = dtype};
   contract.extents = extents;
   const DType result = leading_type(contract);
@@ -35,11 +36,11 @@ KernelContract reduce(Reduce::Kind kind, DType dtype, const Shape& extents) {
   return contract;
 }
 
-std::vector<uint64_t> run(const KernelContract& contract, std::vector<std::vector<uint64_t>> operands) {
-  return run_kernel(contract, operands);
+std::vector<uint64_t> run(const SizedContract& contract, std::vector<std::vector<uint64_t>> operands) {
+  return run_kernel(contract, contract.extents, operands);
 }
 
-std::vector<double> run_f32(const KernelContract& contract, const std::vector<double>& x) {
+std::vector<double> run_f32(const SizedContract& contract, const std::vector<double>& x) {
   std::vector<uint64_t> elements;
   for (const double value : x) elements.push_back(f32(value));
   std::vector<double> result;
@@ -76,7 +77,7 @@ TEST(GroupKernels, Reductions) {
 TEST(GroupKernels, PlacesOfExtremes) {
   const double nan = std::nan("");
   const auto places = [](Reduce::Kind kind, bool last, const std::vector<double>& x) {
-    KernelContract contract = reduce(kind, DType::f32, {1, static_cast<int64_t>(x.size())});
+    SizedContract contract = reduce(kind, DType::f32, {1, static_cast<int64_t>(x.size())});
     contract.get<ReduceKernel>().last = last;
     std::vector<uint64_t> elements;
     for (const double value : x) elements.push_back(f32(value));
@@ -91,7 +92,7 @@ TEST(GroupKernels, PlacesOfExtremes) {
 }
 
 TEST(GroupKernels, MapAndEpilogue) {
-  KernelContract contract = reduce(Reduce::Kind::sum, DType::f32, {2, 3});
+  SizedContract contract = reduce(Reduce::Kind::sum, DType::f32, {2, 3});
   ExprBuilder map(1);
   const uint16_t x = map.input(0, DType::f32);
   contract.get<ReduceKernel>().map = std::move(map).finish(map.binary(ExprOp::mul, x, x));
@@ -106,7 +107,7 @@ TEST(GroupKernels, MapAndEpilogue) {
 
 TEST(GroupKernels, Normalizations) {
   const auto row = [](Rowwise::Kind kind, double epsilon, const std::vector<double>& x) {
-    KernelContract contract;
+    SizedContract contract;
     contract.family = RowwiseKernel{.kind = kind, .epsilon = epsilon};
     contract.extents = {1, static_cast<int64_t>(x.size())};
     contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
@@ -131,7 +132,7 @@ TEST(GroupKernels, Normalizations) {
 }
 
 TEST(GroupKernels, RunningSums) {
-  KernelContract contract;
+  SizedContract contract;
   contract.family = CumulativeKernel();
   contract.extents = {2, 3};
   contract.operands = {{DType::f32, {}}, {DType::f32, {}}};
@@ -157,7 +158,6 @@ Result<TileGraph> gather_graph() {
   const AllocationId y = make.output("y", DType::f32, {4, 2});
   KernelContract contract;
   contract.family = GatherKernel();
-  contract.extents = {4, 2, 3};
   contract.operands = {{DType::f32, {Access::broadcast, Access::unit, Access::strided}},
                        {DType::i64, {Access::unit, Access::broadcast, Access::broadcast}},
                        {DType::f32, {Access::strided, Access::unit}}};

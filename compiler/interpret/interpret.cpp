@@ -350,22 +350,24 @@ class Interpreter {
                      geometry.strides.extents(),
                      1};
     };
-    if (contract.is<GatherKernel>()) return gather(contract, use(0), use(1), use(2));
+    const Shape extents = graph_.extents(run);
+    if (contract.is<GatherKernel>()) return gather(contract, extents, use(0), use(1), use(2));
     std::vector<std::vector<uint64_t>> operands(views.size() - 1);
     for (size_t i = 0; i < operands.size(); ++i) {
       if (!read(use(i), operands[i])) return false;
     }
-    return write(use(operands.size()), run_kernel(contract, operands));
+    return write(use(operands.size()), run_kernel(contract, extents, operands));
   }
 
   // Reads what the indices name, and nothing else.
-  bool gather(const KernelContract& contract, const ViewUse& data, const ViewUse& indices, const ViewUse& result) {
+  bool gather(const KernelContract& contract, const Shape& extents, const ViewUse& data, const ViewUse& indices,
+              const ViewUse& result) {
     std::vector<uint64_t> index_elements, elements;
     if (!read(indices, index_elements)) return false;
-    const int64_t count = operand_extents(contract, 2).elements();
+    const int64_t count = operand_extents(contract, extents, 2).elements();
     for (int64_t i = 0; i < count; ++i) {
       ViewUse one = data;
-      one.view.offset += gathered_element(contract, graph_.geometry(data.view), i, index_elements);
+      one.view.offset += gathered_element(contract, extents, graph_.geometry(data.view), i, index_elements);
       one.extents = {};
       one.strides = {};
       if (!read(one, elements)) return false;

@@ -15,6 +15,7 @@ namespace {
 
 using hand_made::f32_tensor;
 using hand_made::Maker;
+using hand_made::SizedContract;
 using hand_made::values_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -131,9 +132,9 @@ TEST(Interpret, Gemm) {
   make.builder.begin_region();
   make.builder.begin_superstep();
   // Columns 0 to 2 on tile 0, 3 and 4 on tile 1.
-  make.run(0, make.gemm({3, 3, 2}, DType::f32, DType::f32, DType::f32, DType::f32),
+  make.run(0, make.gemm(DType::f32, DType::f32, DType::f32, DType::f32),
            {make.view(a, {3, 2}, {2, 1}), make.view(b, {2, 3}, {5, 1}), make.view(y, {3, 3}, {5, 1})});
-  make.run(1, make.gemm({3, 2, 2}, DType::f32, DType::f32, DType::f32, DType::f32),
+  make.run(1, make.gemm(DType::f32, DType::f32, DType::f32, DType::f32),
            {make.view(a, {3, 2}, {2, 1}), make.view(b, {2, 2}, {5, 1}, 3), make.view(y, {3, 2}, {5, 1}, 3)});
   make.builder.end_superstep();
   make.builder.end_region();
@@ -147,7 +148,7 @@ TEST(Interpret, Gemm) {
 
 TEST(Kernels, Numerics) {
   const auto gemm = [](const Shape& mnk, DType operand, DType math, DType accumulate) {
-    KernelContract contract;
+    SizedContract contract;
     contract.family = GemmKernel{.math_a = math, .math_b = math, .accumulate = accumulate};
     contract.extents = mnk;
     contract.operands = {{operand, {}}, {operand, {}}, {accumulate, {}}};
@@ -157,25 +158,25 @@ TEST(Kernels, Numerics) {
     return contract;
   };
   using Operands = std::vector<std::vector<uint64_t>>;
+  const auto run = [](const SizedContract& contract, const Operands& operands) {
+    return run_kernel(contract, contract.extents, operands);
+  };
   // i8: -128 * -128 + 127 * -1 = 16257, from bytes 0x80 0x7f and 0x80 0xff.
-  EXPECT_THAT(run_kernel(gemm({1, 1, 2}, DType::i8, DType::i8, DType::i32), Operands{{0x80, 0x7f}, {0x80, 0xff}}),
+  EXPECT_THAT(run(gemm({1, 1, 2}, DType::i8, DType::i8, DType::i32), Operands{{0x80, 0x7f}, {0x80, 0xff}}),
               ElementsAre(16257));
   // 2^31 * 2 wraps to 0 in i32.
-  EXPECT_THAT(run_kernel(gemm({1, 1, 1}, DType::i32, DType::i32, DType::i32), Operands{{0x80000000}, {2}}),
-              ElementsAre(0));
+  EXPECT_THAT(run(gemm({1, 1, 1}, DType::i32, DType::i32, DType::i32), Operands{{0x80000000}, {2}}), ElementsAre(0));
   // No k: zeros.
-  EXPECT_THAT(run_kernel(gemm({1, 2, 0}, DType::f32, DType::f32, DType::f32), Operands{{}, {}}), ElementsAre(0, 0));
+  EXPECT_THAT(run(gemm({1, 2, 0}, DType::f32, DType::f32, DType::f32), Operands{{}, {}}), ElementsAre(0, 0));
   // 2^24 + 1 - 2^24 is 1 in double, 0 in a chain of f32 sums.
   const auto f32 = [](double value) { return encode(DType::f32, value, Overflow::propagate); };
-  EXPECT_THAT(run_kernel(gemm({1, 1, 3}, DType::f32, DType::f32, DType::f32),
-                         Operands{{f32(16777216), f32(1), f32(-16777216)}, {f32(1), f32(1), f32(1)}}),
+  EXPECT_THAT(run(gemm({1, 1, 3}, DType::f32, DType::f32, DType::f32),
+                  Operands{{f32(16777216), f32(1), f32(-16777216)}, {f32(1), f32(1), f32(1)}}),
               ElementsAre(f32(1)));
   // Math in bf16: 1 + 2^-8 rounds to 1 (ties to even), in f32 it stays.
   const std::vector<uint64_t> fine{f32(1.00390625)}, one{f32(1)};
-  EXPECT_THAT(run_kernel(gemm({1, 1, 1}, DType::f32, DType::bf16, DType::f32), Operands{fine, one}),
-              ElementsAre(f32(1)));
-  EXPECT_THAT(run_kernel(gemm({1, 1, 1}, DType::f32, DType::f32, DType::f32), Operands{fine, one}),
-              ElementsAre(fine[0]));
+  EXPECT_THAT(run(gemm({1, 1, 1}, DType::f32, DType::bf16, DType::f32), Operands{fine, one}), ElementsAre(f32(1)));
+  EXPECT_THAT(run(gemm({1, 1, 1}, DType::f32, DType::f32, DType::f32), Operands{fine, one}), ElementsAre(fine[0]));
   // Table and expression agree on conversion: 300 saturates in u8 as the expression's convert does (clamped to 255).
   EXPECT_EQ(Converter(DType::f32, DType::u8, Overflow::propagate)(f32(300)), 255U);
   EXPECT_EQ(Converter(DType::i8, DType::f32, Overflow::propagate)(0xff), f32(-1));
@@ -189,8 +190,8 @@ TEST(Interpret, EmptyTensorsAndScalars) {
   const AllocationId z = make.output("z", DType::f32, {});
   make.builder.begin_region();
   make.builder.begin_superstep();
-  make.run(0, make.binary(0), {make.line(a, 0, 0), make.line(a, 0, 0), make.line(y, 0, 0)});
-  make.run(0, make.binary(1), {make.line(s, 0, 1), make.line(s, 0, 1), make.line(z, 0, 1)});
+  make.run(0, make.binary(), {make.line(a, 0, 0), make.line(a, 0, 0), make.line(y, 0, 0)});
+  make.run(0, make.binary(), {make.line(s, 0, 1), make.line(s, 0, 1), make.line(z, 0, 1)});
   make.builder.end_superstep();
   make.builder.end_region();
   const auto values = results(make.finish(), {Tensor(DType::f32, {0}), f32_tensor({}, {21})});
@@ -416,7 +417,7 @@ TEST(Interpret, RandomChains) {
       make.builder.begin_superstep();
       for (int64_t at = 0; at < n;) {
         const int64_t length = 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(n - at));
-        make.run(static_cast<uint32_t>(random() % tiles), make.binary(length),
+        make.run(static_cast<uint32_t>(random() % tiles), make.binary(),
                  {make.line(values[a], at, length), make.line(values[b], at, length), make.line(result, at, length)});
         at += length;
       }

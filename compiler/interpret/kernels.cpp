@@ -36,7 +36,8 @@ std::vector<T> products(const Shape& extents, std::span<const T> a, std::span<co
 using Operands = std::span<const std::vector<uint64_t>>;
 
 // What the expression reads besides operands: accumulators or normalized elements; of families without one, the result.
-std::vector<uint64_t> leading(const KernelContract& contract, const GemmKernel& kernel, Operands operands) {
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const GemmKernel& kernel,
+                              Operands operands) {
   const Converter convert_a(contract.operands[0].dtype, kernel.math_a, Overflow::propagate);
   const Converter convert_b(contract.operands[1].dtype, kernel.math_b, Overflow::propagate);
   std::vector<uint64_t> result;
@@ -44,7 +45,7 @@ std::vector<uint64_t> leading(const KernelContract& contract, const GemmKernel& 
     std::vector<double> a, b;
     for (const uint64_t bits : operands[0]) a.push_back(decode(kernel.math_a, convert_a(bits)));
     for (const uint64_t bits : operands[1]) b.push_back(decode(kernel.math_b, convert_b(bits)));
-    for (const double sum : products<double>(contract.extents, a, b)) {
+    for (const double sum : products<double>(extents, a, b)) {
       result.push_back(encode(kernel.accumulate, sum, Overflow::propagate));
     }
     return result;
@@ -52,25 +53,28 @@ std::vector<uint64_t> leading(const KernelContract& contract, const GemmKernel& 
   std::vector<uint64_t> a, b;
   for (const uint64_t bits : operands[0]) a.push_back(sign_extended(kernel.math_a, convert_a(bits)));
   for (const uint64_t bits : operands[1]) b.push_back(sign_extended(kernel.math_b, convert_b(bits)));
-  for (const uint64_t sum : products<uint64_t>(contract.extents, a, b))
-    result.push_back(truncated(kernel.accumulate, sum));
+  for (const uint64_t sum : products<uint64_t>(extents, a, b)) result.push_back(truncated(kernel.accumulate, sum));
   return result;
 }
 
-std::vector<uint64_t> leading(const KernelContract& contract, const ReduceKernel& kernel, Operands operands) {
-  return reduced(contract, kernel, operands[0]);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
+                              Operands operands) {
+  return reduced(contract, extents, kernel, operands[0]);
 }
-std::vector<uint64_t> leading(const KernelContract& contract, const RowwiseKernel& kernel, Operands operands) {
-  return normalized(contract, kernel, operands[0]);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
+                              Operands operands) {
+  return normalized(contract, extents, kernel, operands[0]);
 }
-std::vector<uint64_t> leading(const KernelContract& contract, const CumulativeKernel& kernel, Operands operands) {
-  return running_sums(contract, kernel, operands[0]);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
+                              Operands operands) {
+  return running_sums(contract, extents, kernel, operands[0]);
 }
-std::vector<uint64_t> leading(const KernelContract& contract, const AttentionKernel& kernel, Operands operands) {
-  return attended(contract, kernel, operands);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
+                              Operands operands) {
+  return attended(contract, extents, kernel, operands);
 }
-std::vector<uint64_t> leading(const KernelContract&, const PointwiseKernel&, Operands) { return {}; }
-std::vector<uint64_t> leading(const KernelContract&, const GatherKernel&, Operands) { return {}; }
+std::vector<uint64_t> leading(const KernelContract&, const Shape&, const PointwiseKernel&, Operands) { return {}; }
+std::vector<uint64_t> leading(const KernelContract&, const Shape&, const GatherKernel&, Operands) { return {}; }
 
 }  // namespace
 
@@ -91,15 +95,16 @@ uint64_t Converter::operator()(uint64_t bits) const {
   return table_.empty() ? evaluate(expr_, std::span(&bits, 1)) : table_[bits];
 }
 
-std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands) {
+std::vector<uint64_t> run_kernel(const KernelContract& contract, const Shape& extents,
+                                 std::span<const std::vector<uint64_t>> operands) {
   std::vector<uint64_t> first =
-      std::visit([&](const auto& kernel) { return leading(contract, kernel, operands); }, contract.family);
+      std::visit([&](const auto& kernel) { return leading(contract, extents, kernel, operands); }, contract.family);
   if (contract.expr.nodes.empty()) return first;
   std::vector<const std::vector<uint64_t>*> inputs;
   const ExprOperands expr = expr_operands(contract);
   if (expr.leading > 0) inputs.push_back(&first);
   for (size_t i = expr.first; i < operands.size(); ++i) inputs.push_back(&operands[i]);
-  const int64_t count = operand_extents(contract, contract.operands.size() - 1).elements();
+  const int64_t count = operand_extents(contract, extents, contract.operands.size() - 1).elements();
   std::vector<uint64_t> result(static_cast<size_t>(count)), element(inputs.size());
   for (size_t i = 0; i < result.size(); ++i) {
     for (size_t j = 0; j < inputs.size(); ++j) element[j] = (*inputs[j])[i];
@@ -108,9 +113,9 @@ std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const
   return result;
 }
 
-int64_t gathered_element(const KernelContract& contract, const Geometry& data, int64_t result_element,
-                         std::span<const uint64_t> indices) {
-  const Shape outer = outer_extents(contract);
+int64_t gathered_element(const KernelContract& contract, const Shape& extents, const Geometry& data,
+                         int64_t result_element, std::span<const uint64_t> indices) {
+  const Shape outer = outer_extents(contract, extents);
   const DType dtype = contract.operands[1].dtype;
   const int inner = inner_axes(contract);
   int64_t element = 0, rest = result_element;
@@ -121,7 +126,7 @@ int64_t gathered_element(const KernelContract& contract, const Geometry& data, i
   }
   for (int i = 0; i < inner; ++i) {
     const int axis = outer.rank() + i;
-    const int64_t extent = contract.extents[axis];
+    const int64_t extent = extents[axis];
     const uint64_t bits = indices[static_cast<size_t>(result_element * inner + i)];
     auto index = static_cast<int64_t>(sign_extended(dtype, bits));
     if (index < 0) index += extent;

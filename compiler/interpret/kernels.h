@@ -21,14 +21,15 @@ class Converter {
   std::vector<uint64_t> table_;  // of one-byte dtypes
 };
 
-// `operands[i]` are the elements of operand i but the result, each with the extents that the contract gives it. Returns
-// the result's elements. Not for gather, which reads few of its operand's elements. gemm: products are summed in double
+// A run of these extents. `operands[i]` are the elements of operand i but the result, each with the extents that the
+// contract gives it in such a run. Returns the result's elements. Not for gather, which reads few of its operand's elements. gemm: products are summed in double
 // and rounded once to the accumulator's dtype; integers wrap.
-std::vector<uint64_t> run_kernel(const KernelContract& contract, std::span<const std::vector<uint64_t>> operands);
+std::vector<uint64_t> run_kernel(const KernelContract& contract, const Shape& extents,
+                                 std::span<const std::vector<uint64_t>> operands);
 
 // gather: which element of data, counted from its view's origin, becomes element `result_element` (row-major).
 // `indices` are all of the operand's.
-int64_t gathered_element(const KernelContract& contract, const Geometry& data, int64_t result_element,
-                         std::span<const uint64_t> indices);
+int64_t gathered_element(const KernelContract& contract, const Shape& extents, const Geometry& data,
+                         int64_t result_element, std::span<const uint64_t> indices);
 
 }  // namespace low

@@ -24,13 +24,13 @@ struct FieldHash {
     hash.add(kind);
   }
   void operator()(std::string_view, double value) { hash.add(std::bit_cast<uint64_t>(value)); }
-  void operator()(std::string_view, const Shape& shape) { hash.add_list(shape); }
   void operator()(std::string_view, const Expr& expr) {
     hash.add(expr.inputs).add(expr.nodes.size());
     for (const ExprNode& node : expr.nodes) {
       hash.add(node.op).add(node.dtype).add(node.overflow).add(node.argument).add(node.literal).add_list(node.operand);
     }
   }
+  void operator()(std::string_view, std::optional<int> value) { hash.add(value.has_value()).add(value.value_or(0)); }
   void operator()(std::string_view field, const std::optional<Expr>& expr) {
     hash.add(expr.has_value());
     if (expr) (*this)(field, *expr);
@@ -40,20 +40,37 @@ struct FieldHash {
   }
 };
 
-// --- Extents of operands
+// --- Extents of a run from those of its operands, and the other way round
 
-Shape extents_of(const KernelContract& contract, const GemmKernel&, size_t index) {
-  const int64_t m = contract.extents[0], n = contract.extents[1], k = contract.extents[2];
+Shape extents_from(const GemmKernel&, std::span<const Shape> operands) {
+  return {operands[0][0], operands[1][1], operands[0][1]};
+}
+Shape extents_from(const AttentionKernel& kernel, std::span<const Shape> operands) {
+  return {operands[0][0], operands[1][0], kernel.d, kernel.dv};
+}
+Shape extents_from(const PointwiseKernel&, std::span<const Shape> operands) { return operands.back(); }
+Shape extents_from(const ReduceKernel&, std::span<const Shape> operands) { return operands[0]; }
+Shape extents_from(const RowwiseKernel&, std::span<const Shape> operands) { return operands[0]; }
+Shape extents_from(const CumulativeKernel&, std::span<const Shape> operands) { return operands[0]; }
+Shape extents_from(const GatherKernel& kernel, std::span<const Shape> operands) {
+  Shape extents = operands.back();
+  const Shape& data = operands[0];
+  for (int axis = data.rank() - kernel.inner; axis < data.rank(); ++axis) extents.append(data[axis]);
+  return extents;
+}
+
+Shape extents_of(const KernelContract&, const GemmKernel&, const Shape& extents, size_t index) {
+  const int64_t m = extents[0], n = extents[1], k = extents[2];
   return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
 }
-Shape extents_of(const KernelContract& contract, const PointwiseKernel&, size_t) { return contract.extents; }
-Shape extents_of(const KernelContract& contract, const RowwiseKernel&, size_t) { return contract.extents; }
-Shape extents_of(const KernelContract& contract, const CumulativeKernel&, size_t) { return contract.extents; }
-Shape extents_of(const KernelContract& contract, const ReduceKernel&, size_t index) {
-  return index == 0 ? contract.extents : outer_extents(contract);
+Shape extents_of(const KernelContract&, const PointwiseKernel&, const Shape& extents, size_t) { return extents; }
+Shape extents_of(const KernelContract&, const RowwiseKernel&, const Shape& extents, size_t) { return extents; }
+Shape extents_of(const KernelContract&, const CumulativeKernel&, const Shape& extents, size_t) { return extents; }
+Shape extents_of(const KernelContract& contract, const ReduceKernel&, const Shape& extents, size_t index) {
+  return index == 0 ? extents : outer_extents(contract, extents);
 }
-Shape extents_of(const KernelContract& contract, const GatherKernel& kernel, size_t index) {
-  Shape extents = outer_extents(contract);
+Shape extents_of(const KernelContract& contract, const GatherKernel& kernel, const Shape& run, size_t index) {
+  Shape extents = outer_extents(contract, run);
   if (index + 1 == contract.operands.size()) return extents;
   if (index == 1) {
     extents.append(kernel.inner);
@@ -64,11 +81,11 @@ Shape extents_of(const KernelContract& contract, const GatherKernel& kernel, siz
     if (static_cast<size_t>(axis) < access.size() && access[static_cast<size_t>(axis)] == Access::broadcast)
       extents[axis] = 1;
   }
-  for (const int64_t extent : inner_extents(contract)) extents.append(extent);
+  for (const int64_t extent : inner_extents(contract, run)) extents.append(extent);
   return extents;
 }
-Shape extents_of(const KernelContract& contract, const AttentionKernel& kernel, size_t index) {
-  const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
+Shape extents_of(const KernelContract& contract, const AttentionKernel& kernel, const Shape& extents, size_t index) {
+  const int64_t m = extents[0], n = extents[1], d = extents[2], dv = extents[3];
   const AttentionOperands known = attention_operands(kernel);
   if (index == 0) return Shape{m, d};
   if (index == 1) return Shape{n, d};
@@ -90,8 +107,19 @@ uint64_t hash_of(const KernelContract& contract) {
   return hash.result();
 }
 
-Shape operand_extents(const KernelContract& contract, size_t index) {
-  return std::visit([&](const auto& kernel) { return extents_of(contract, kernel, index); }, contract.family);
+int iteration_rank(const KernelContract& contract) {
+  if (contract.is<GemmKernel>()) return 3;
+  if (contract.is<AttentionKernel>()) return 4;
+  const OperandContract& whole = contract.is<PointwiseKernel>() ? contract.operands.back() : contract.operands.front();
+  return static_cast<int>(whole.access.size());
+}
+
+Shape run_extents(const KernelContract& contract, std::span<const Shape> operands) {
+  return std::visit([&](const auto& kernel) { return extents_from(kernel, operands); }, contract.family);
+}
+
+Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) {
+  return std::visit([&](const auto& kernel) { return extents_of(contract, kernel, extents, index); }, contract.family);
 }
 
 int inner_axes(const KernelContract& contract) {
@@ -106,12 +134,12 @@ int inner_axes(const KernelContract& contract) {
       contract.family);
 }
 
-Shape outer_extents(const KernelContract& contract) {
-  return Shape(contract.extents.extents().first(static_cast<size_t>(contract.extents.rank() - inner_axes(contract))));
+Shape outer_extents(const KernelContract& contract, const Shape& extents) {
+  return Shape(extents.extents().first(static_cast<size_t>(extents.rank() - inner_axes(contract))));
 }
 
-Shape inner_extents(const KernelContract& contract) {
-  return Shape(contract.extents.extents().last(static_cast<size_t>(inner_axes(contract))));
+Shape inner_extents(const KernelContract& contract, const Shape& extents) {
+  return Shape(extents.extents().last(static_cast<size_t>(inner_axes(contract))));
 }
 
 DType leading_type(const KernelContract& contract) {
@@ -160,8 +188,8 @@ size_t first_in_place(const KernelContract& contract) {
       contract.family);
 }
 
-double matrix_flop(const KernelContract& contract) {
-  const auto extent = [&](int axis) { return static_cast<double>(contract.extents[axis]); };
+double matrix_flop(const KernelContract& contract, const Shape& extents) {
+  const auto extent = [&](int axis) { return static_cast<double>(extents[axis]); };
   if (contract.is<GemmKernel>()) return 2 * extent(0) * extent(1) * extent(2);
   if (contract.is<AttentionKernel>()) return 2 * extent(0) * extent(1) * (extent(2) + extent(3));
   return 0;

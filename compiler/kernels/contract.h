@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,7 +18,7 @@ namespace low {
 
 // How an operand's storage runs along an axis of the kernel's iteration space.
 enum class Access : uint8_t {
-  broadcast,  // stride 0, or the axis has extent 1
+  broadcast,  // stride 0, or the axis has extent 1; of a result: the axis has extent 1
   unit,       // stride 1
   strided,    // any stride, given by the run
 };
@@ -33,7 +34,6 @@ using KernelFamily = std::variant<PointwiseKernel, GemmKernel, ReduceKernel, Row
 
 struct KernelContract {
   KernelFamily family;
-  Shape extents;  // gemm: (m, n, k) of one run; attention: (m, n, d, dv); others: the iteration space
   std::vector<OperandContract> operands;  // what the kernel reads, then the result
   // gemm, reduce: input 0 is the accumulator (i64 for an index), then the extras. rowwise, attention: input 0 is the
   // normalized element, then the extras. pointwise: the body. Without nodes where the family has none.
@@ -58,13 +58,19 @@ struct KernelContract {
 // "gemm", as in texts and in the names of kernels.
 std::string_view family_name(const KernelContract& contract);
 
-// Extents of operand `index` of a contract: what its views have. The contract's rank and number of inner axes are
-// right.
-Shape operand_extents(const KernelContract& contract, size_t index);
-// Number of inner axes; 0 in families without. The outer and the inner axes of a contract's iteration space.
+// Number of axes of the iteration space: 3 of gemm, (m, n, k); 4 of attention, (m, n, d, dv). Number of its inner axes;
+// 0 in families without.
+int iteration_rank(const KernelContract& contract);
 int inner_axes(const KernelContract& contract);
-Shape outer_extents(const KernelContract& contract);
-Shape inner_extents(const KernelContract& contract);
+
+// A run's extents are those of its iteration space. They follow from those of its operands, the result included, as many
+// as the contract's and of as many axes.
+Shape run_extents(const KernelContract& contract, std::span<const Shape> operands);
+// The other way round: what a view of operand `index` has in a run of these extents, iteration_rank many.
+Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index);
+// The outer and the inner ones.
+Shape outer_extents(const KernelContract& contract, const Shape& extents);
+Shape inner_extents(const KernelContract& contract, const Shape& extents);
 // gemm and reduce: the dtype of the expression's input 0, the accumulator. rowwise and attention: that of the
 // normalized element.
 DType leading_type(const KernelContract& contract);
@@ -83,10 +89,15 @@ AttentionOperands attention_operands(const AttentionKernel& kernel);
 // the result's is written there. The number of operands: none may.
 size_t first_in_place(const KernelContract& contract);
 // Matrix operations of one run, a multiply-add counting two: 2 m n k of gemm, 2 m n (d + dv) of attention, 0 of others.
-double matrix_flop(const KernelContract& contract);
+double matrix_flop(const KernelContract& contract, const Shape& extents);
+
+// Sets the fields that say how the kernel goes about runs of these extents; operands are known.
+void configure(KernelContract& contract, const Shape& extents);
 
 // What is wrong with a contract by itself, without a run, views or a machine; empty: nothing.
 std::string problem(const KernelContract& contract);
+// What is wrong with a run of these extents, iteration_rank many, of a contract without a problem; empty: nothing.
+std::string run_problem(const KernelContract& contract, const Shape& extents);
 // Of equal contracts the same.
 uint64_t hash_of(const KernelContract& contract);
 

@@ -48,7 +48,6 @@ inline KernelFamily family_at(size_t place) {
 // Calls visit(name, field[, names]) for each field but the family itself, in the order of the text.
 template <typename Contract, typename Visitor>
 void visit_fields(Contract& contract, Visitor&& visit) {
-  visit("extents", contract.extents);
   std::visit([&](auto& kernel) { std::remove_cvref_t<decltype(kernel)>::fields(kernel, visit); }, contract.family);
   visit("operands", contract.operands);
   visit("expr", contract.expr);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "compiler/kernels/contract.h"
+#include "compiler/kernels/data/tiling.h"
 
 namespace low {
 namespace {
@@ -12,53 +13,44 @@ bool accumulates(DType dtype) {
          dtype == DType::u32 || dtype == DType::u64;
 }
 
-std::string out_of_range(const KernelContract& contract) {
-  return fmt::format("extents {} are out of range", to_string(contract.extents));
-}
-
-// --- Extents and `inner`, without which nothing else can be said
-
-std::string check_extents(const KernelContract& contract, const GemmKernel&) {
-  if (contract.extents.rank() != 3)
-    return fmt::format("gemm has extents {}, expected (m, n, k)", to_string(contract.extents));
-  return checked_elements(contract.extents.extents()) ? "" : out_of_range(contract);
-}
-
-std::string check_extents(const KernelContract& contract, const PointwiseKernel&) {
-  if (contract.extents.rank() == 0) return "pointwise has no axes";
-  return checked_elements(contract.extents.extents()) ? "" : out_of_range(contract);
-}
+// --- Axes, without which nothing else can be said
 
 // Outer and inner axes: at least `fewest` inner ones and one outer one.
 std::string check_split(const KernelContract& contract, int fewest) {
-  const int inner = inner_axes(contract), rank = contract.extents.rank();
+  const int inner = inner_axes(contract), rank = iteration_rank(contract);
   if (inner < fewest || inner >= rank)
     return fmt::format("{} has {} inner axes of {}", family_name(contract), inner, rank);
-  if (!checked_elements(outer_extents(contract).extents()) || !checked_elements(inner_extents(contract).extents()))
-    return out_of_range(contract);
   return "";
 }
-std::string check_whole(const KernelContract& contract) {
+// Groups side by side, where x is contiguous.
+std::string check_columns(const KernelContract& contract, std::optional<int> columns) {
   if (std::string found = check_split(contract, 1); !found.empty()) return found;
-  return checked_elements(contract.extents.extents()) ? "" : out_of_range(contract);
-}
-std::string check_extents(const KernelContract& contract, const ReduceKernel&) { return check_whole(contract); }
-std::string check_extents(const KernelContract& contract, const RowwiseKernel&) { return check_whole(contract); }
-std::string check_extents(const KernelContract& contract, const CumulativeKernel&) { return check_whole(contract); }
-std::string check_extents(const KernelContract& contract, const GatherKernel& kernel) {
-  if (kernel.inner >= 0 && contract.extents.rank() - kernel.inner == max_rank) return "gather has no room for an index";
-  return check_split(contract, 0);
-}
-
-std::string check_extents(const KernelContract& contract, const AttentionKernel&) {
-  if (contract.extents.rank() != 4)
-    return fmt::format("attention has extents {}, expected (m, n, d, dv)", to_string(contract.extents));
-  const int64_t m = contract.extents[0], n = contract.extents[1], d = contract.extents[2], dv = contract.extents[3];
-  if (m < 0 || n < 1 || d < 1 || dv < 1 || dv > INT64_MAX - 2) return out_of_range(contract);
-  // Scores, rows of a state, and the operands.
-  for (const Shape& shape : {Shape{m, n}, Shape{m, d}, Shape{n, d}, Shape{n, dv}, Shape{m, dv + 2}})
-    if (!checked_elements(shape.extents())) return out_of_range(contract);
+  const int outer = iteration_rank(contract) - inner_axes(contract);
+  const OperandContract& x = contract.operands[0];
+  if (columns && (*columns < 0 || *columns >= outer || x.access[static_cast<size_t>(*columns)] != Access::unit)) {
+    return fmt::format("{} goes along columns of axis {}, where its operand is not contiguous", family_name(contract),
+                       *columns);
+  }
   return "";
+}
+std::string check_axes(const KernelContract&, const GemmKernel&) { return ""; }
+std::string check_axes(const KernelContract&, const AttentionKernel&) { return ""; }
+std::string check_axes(const KernelContract& contract, const PointwiseKernel&) {
+  return iteration_rank(contract) == 0 ? "pointwise has no axes" : "";
+}
+std::string check_axes(const KernelContract& contract, const ReduceKernel& kernel) {
+  return check_columns(contract, kernel.columns);
+}
+std::string check_axes(const KernelContract& contract, const RowwiseKernel& kernel) {
+  return check_columns(contract, kernel.columns);
+}
+std::string check_axes(const KernelContract& contract, const CumulativeKernel& kernel) {
+  return check_columns(contract, kernel.columns);
+}
+std::string check_axes(const KernelContract& contract, const GatherKernel& kernel) {
+  const int rank = iteration_rank(contract);
+  if (kernel.inner >= 0 && rank - kernel.inner == max_rank) return "gather has no room for an index";
+  return check_split(contract, 0);
 }
 
 // --- How many operands, the result included
@@ -110,8 +102,7 @@ std::string check(const KernelContract& contract, const ReduceKernel& kernel) {
   const DType sum = kernel.accumulate;
   if (is_float(sum) && sum != DType::f32 && sum != DType::f64)
     return fmt::format("reduce cannot accumulate in {}", name(sum));
-  if (kernel.is_index() && (kernel.inner != 1 || contract.extents[contract.extents.rank() - 1] == 0))
-    return fmt::format("an index along {}", to_string(inner_extents(contract)));
+  if (kernel.is_index() && kernel.inner != 1) return fmt::format("an index along {} axes", kernel.inner);
   return kernel.map ? check_map(*kernel.map, contract.operands[0].dtype, sum) : "";
 }
 
@@ -133,13 +124,13 @@ std::string check(const KernelContract& contract, const GatherKernel&) {
   if (contract.operands[0].dtype != contract.operands[2].dtype) return "gather converts";
   if (contract.operands[1].dtype != DType::i32 && contract.operands[1].dtype != DType::i64)
     return fmt::format("gather has indices of {}", name(contract.operands[1].dtype));
-  if (outer_extents(contract).elements() != 0 && inner_extents(contract).elements() == 0)
-    return fmt::format("gather along {}", to_string(inner_extents(contract)));
   return "";
 }
 
 std::string check(const KernelContract& contract, const AttentionKernel& kernel) {
   const DType sum = kernel.accumulate;
+  if (kernel.d < 1 || kernel.dv < 1 || kernel.dv > INT64_MAX - 2)
+    return fmt::format("attention has head sizes {} and {}", kernel.d, kernel.dv);
   if (sum != DType::f32 && sum != DType::f64) return fmt::format("attention cannot accumulate in {}", name(sum));
   if (!is_float(kernel.math) || (kernel.math == DType::f64 && sum == DType::f32))
     return fmt::format("attention cannot multiply in {} and accumulate in {}", name(kernel.math), name(sum));
@@ -189,18 +180,65 @@ std::string check_expr(const KernelContract& contract) {
   return "";
 }
 
+// --- A run
+
+std::string out_of_range(const Shape& extents) {
+  return fmt::format("extents {} are out of range", to_string(extents));
+}
+
+std::string check_run(const KernelContract&, const GemmKernel& kernel, const Shape& extents) {
+  if (!checked_elements(extents.extents())) return out_of_range(extents);
+  if (!kernel.rows) return "";
+  if (extents[0] != *kernel.rows) return fmt::format("{} rows, the kernel has {}", extents[0], *kernel.rows);
+  if (extents[1] < device::least_unrolled_columns || extents[2] < 1)
+    return fmt::format("extents {} of a kernel for few rows", to_string(extents));
+  return "";
+}
+std::string check_run(const KernelContract&, const AttentionKernel& kernel, const Shape& extents) {
+  const int64_t m = extents[0], n = extents[1], d = kernel.d, dv = kernel.dv;
+  if (m < 0 || n < 1) return out_of_range(extents);
+  // Scores, rows of a state, and the operands.
+  for (const Shape& shape : {Shape{m, n}, Shape{m, d}, Shape{n, d}, Shape{n, dv}, Shape{m, dv + 2}})
+    if (!checked_elements(shape.extents())) return out_of_range(extents);
+  return "";
+}
+std::string check_run(const KernelContract&, const PointwiseKernel&, const Shape& extents) {
+  return checked_elements(extents.extents()) ? "" : out_of_range(extents);
+}
+std::string check_run(const KernelContract& contract, const ReduceKernel& kernel, const Shape& extents) {
+  if (kernel.is_index() && extents[extents.rank() - 1] == 0)
+    return fmt::format("an index along {}", to_string(inner_extents(contract, extents)));
+  return checked_elements(extents.extents()) ? "" : out_of_range(extents);
+}
+std::string check_run(const KernelContract&, const RowwiseKernel&, const Shape& extents) {
+  return checked_elements(extents.extents()) ? "" : out_of_range(extents);
+}
+std::string check_run(const KernelContract&, const CumulativeKernel&, const Shape& extents) {
+  return checked_elements(extents.extents()) ? "" : out_of_range(extents);
+}
+std::string check_run(const KernelContract& contract, const GatherKernel&, const Shape& extents) {
+  const Shape outer = outer_extents(contract, extents), inner = inner_extents(contract, extents);
+  if (!checked_elements(outer.extents()) || !checked_elements(inner.extents())) return out_of_range(extents);
+  if (outer.elements() != 0 && inner.elements() == 0) return fmt::format("gather along {}", to_string(inner));
+  return "";
+}
+
 }  // namespace
 
 std::string problem(const KernelContract& contract) {
   return std::visit(
       [&](const auto& kernel) -> std::string {
-        if (std::string found = check_extents(contract, kernel); !found.empty()) return found;
         const OperandCount count = operand_count(kernel);
         const size_t operands = contract.operands.size();
         if (operands < count.least || (count.exact && operands > count.least))
           return fmt::format("{} operands, expected {}{}", operands, count.exact ? "" : "at least ", count.least);
+        if (iteration_rank(contract) > max_rank)
+          return fmt::format("{} axes, at most {}", iteration_rank(contract), max_rank);
+        if (std::string found = check_axes(contract, kernel); !found.empty()) return found;
+        Shape extents;  // of the right rank
+        for (int axis = 0; axis < iteration_rank(contract); ++axis) extents.append(1);
         for (size_t i = 0; i < operands; ++i) {
-          const auto rank = static_cast<size_t>(operand_extents(contract, i).rank());
+          const auto rank = static_cast<size_t>(operand_extents(contract, extents, i).rank());
           if (contract.operands[i].access.size() != rank)
             return fmt::format("operand {} has {} axes, expected {}", i, contract.operands[i].access.size(), rank);
         }
@@ -209,6 +247,10 @@ std::string problem(const KernelContract& contract) {
         return check_expr(contract);
       },
       contract.family);
+}
+
+std::string run_problem(const KernelContract& contract, const Shape& extents) {
+  return std::visit([&](const auto& kernel) { return check_run(contract, kernel, extents); }, contract.family);
 }
 
 }  // namespace low

@@ -63,8 +63,8 @@ struct KernelWork {
 // One run on one tile that has the memory system to itself (memory: per-tile rate). Pure; the single source of truth
 // for both search and the cost of a TileGraph.
 Cost kernel_cost(const Machine& machine, const KernelWork& work);
-// What a run of the contract does, but for the bytes that it reads and writes.
-KernelWork work_of(const KernelContract& contract);
+// What a run of these extents does, but for the bytes that it reads and writes.
+KernelWork work_of(const KernelContract& contract, const Shape& extents);
 
 // A superstep: the busiest tile's sum, raised to the time that all bytes need at the whole device's bandwidth (that of
 // the shared cache for repeated reads, where all different bytes fit in there), plus the launch.

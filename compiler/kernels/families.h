@@ -1,6 +1,9 @@
-// The families of kernels: what each computes, and the fields of its contracts besides extents, operands and
-// expression. Each names its fields once, `fields(contract, visit)` calls visit(name, field) for each of them, in the
-// order of their text; a kind comes with the names of its values, visit(name, field, names).
+// The families of kernels: what each computes, and the fields of its contracts besides operands and expression. Each
+// names its fields once, `fields(contract, visit)` calls visit(name, field) for each of them, in the order of their
+// text; a kind comes with the names of its values, visit(name, field, names).
+//
+// Extents are those of a run: they follow from its views. A contract holds only those that its kernel unrolls, and
+// fields that say how the kernel goes about runs (its configuration); the latter change no result but by rounding.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +18,14 @@
 
 namespace low {
 
-// result[m, n] = epilogue(sum over k of a[m, k] * b[k, n], extras…[m, n]). Extents are (m, n, k); operands a over (m,
-// k), b over (k, n), extras… and result over (m, n).
+// result[m, n] = epilogue(sum over k of a[m, k] * b[k, n], extras…[m, n]). A run's extents are (m, n, k); operands a
+// over (m, k), b over (k, n), extras… and result over (m, n).
 struct GemmKernel {
   static constexpr std::string_view name = "gemm";
   DType math_a = DType::f32, math_b = DType::f32;  // a and b are converted to these before they are multiplied
   DType accumulate = DType::f32;                   // of the sums
-  int64_t stage_k = 0;  // depth in which the kernel stages operands; a hint that changes no result
+  int64_t stage_k = 0;      // depth in which the kernel stages operands; a hint that changes no result
+  std::optional<int> rows;  // m of every run, where it is so small that the kernel unrolls it
   bool operator==(const GemmKernel&) const = default;
 
   template <typename Self, typename Visitor>
@@ -30,6 +34,7 @@ struct GemmKernel {
     visit("math_b", self.math_b);
     visit("accumulate", self.accumulate);
     visit("stage_k", self.stage_k);
+    visit("rows", self.rows);
   }
 };
 
@@ -43,7 +48,8 @@ struct PointwiseKernel {
 };
 
 // The iteration space of the next four is (outer axes…, inner axes…), `inner` counting the last ones, at least one
-// outer axis.
+// outer axis. A group is what differs in inner axes only. `columns` is an outer axis along which x is contiguous: groups
+// that are neighbours there are computed side by side; without it, one group goes after the other.
 
 // result[o…] = epilogue(combined over i… of map(x[o…, i…]), extras…[o…]); see Reduce in graph.h. Operands: x over all
 // axes, extras… and result over the outer ones.
@@ -53,7 +59,8 @@ struct ReduceKernel {
   Reduce::Kind kind = Reduce::Kind::sum;
   DType accumulate = DType::f32;  // elements are converted to this and combined in it
   bool last = false;              // index_max, index_min: of equal elements the last
-  std::optional<Expr> map;        // applied to each element instead of the conversion; gives `accumulate`
+  std::optional<int> columns;
+  std::optional<Expr> map;  // applied to each element instead of the conversion; gives `accumulate`
   bool operator==(const ReduceKernel&) const = default;
   bool is_index() const { return kind == Reduce::Kind::index_max || kind == Reduce::Kind::index_min; }
 
@@ -63,6 +70,7 @@ struct ReduceKernel {
     visit("kind", self.kind, reduce_kinds);
     visit("accumulate", self.accumulate);
     visit("last", self.last);
+    visit("columns", self.columns);
     visit("map", self.map);
   }
 };
@@ -75,6 +83,8 @@ struct RowwiseKernel {
   Rowwise::Kind kind = Rowwise::Kind::softmax;
   DType accumulate = DType::f32;  // f32 or f64, in which it computes
   double epsilon = 0;
+  std::optional<int> columns;
+  bool long_rows = false;  // a group is too long to be kept in scratch: it is read again, piece by piece
   bool operator==(const RowwiseKernel&) const = default;
 
   template <typename Self, typename Visitor>
@@ -83,6 +93,8 @@ struct RowwiseKernel {
     visit("kind", self.kind, rowwise_kinds);
     visit("accumulate", self.accumulate);
     visit("epsilon", self.epsilon);
+    visit("columns", self.columns);
+    visit("long_rows", self.long_rows);
   }
 };
 
@@ -92,6 +104,7 @@ struct CumulativeKernel {
   static constexpr int inner = 1;
   DType accumulate = DType::f32;  // of the sums
   bool exclusive = false, reverse = false;
+  std::optional<int> columns;
   bool operator==(const CumulativeKernel&) const = default;
 
   template <typename Self, typename Visitor>
@@ -99,6 +112,7 @@ struct CumulativeKernel {
     visit("accumulate", self.accumulate);
     visit("exclusive", self.exclusive);
     visit("reverse", self.reverse);
+    visit("columns", self.columns);
   }
 };
 
@@ -135,11 +149,12 @@ struct GatherKernel {
 // Attention in graph.h for rows in which nothing takes part. Where v of a key that takes part in no row is not finite,
 // NaN may come of it or not.
 //
-// Extents are (m, n, d, dv). Operands: q [m, d], k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then [1] i32,
+// A run's extents are (m, n, d, dv). Operands: q [m, d], k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then [1] i32,
 // the diagonal, if `causal`, then the state [m, dv + 2] that an earlier panel left if `continues`, then, in a last
 // panel, extras [m, dv], and the result: [m, dv], or the state [m, dv + 2] if `partial`, without an expression.
 struct AttentionKernel {
   static constexpr std::string_view name = "attention";
+  int64_t d = 1, dv = 1;          // of every run
   DType math = DType::f32;        // what products are computed from
   DType accumulate = DType::f32;  // f32 or f64: of sums and of the state
   bool masked = false, causal = false, continues = false, partial = false, empty_is_zero = false;
@@ -149,6 +164,8 @@ struct AttentionKernel {
 
   template <typename Self, typename Visitor>
   static void fields(Self& self, Visitor&& visit) {
+    visit("d", self.d);
+    visit("dv", self.dv);
     visit("math", self.math);
     visit("accumulate", self.accumulate);
     visit("scale", self.scale);

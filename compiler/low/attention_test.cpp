@@ -12,12 +12,15 @@ namespace low {
 namespace {
 
 using hand_made::Maker;
+using hand_made::SizedContract;
 using testing::HasSubstr;
 
 const std::vector<Access> rows{Access::strided, Access::unit};
 
-KernelContract contract(const Shape& extents, AttentionKernel kind, size_t extras = 0) {
-  KernelContract c;
+SizedContract contract(const Shape& extents, AttentionKernel kind, size_t extras = 0) {
+  SizedContract c;
+  kind.d = extents[2];
+  kind.dv = extents[3];
   c.family = kind;
   c.extents = extents;
   c.operands.assign(3, {DType::f32, rows});
@@ -35,14 +38,15 @@ KernelContract contract(const Shape& extents, AttentionKernel kind, size_t extra
 
 // A graph with one run of `c`; each operand is an input of its own but for the last, which is the output or, if
 // `in_place` is one, lies where that operand lies.
-Result<TileGraph> graph_of(const KernelContract& c, size_t in_place = SIZE_MAX) {
+Result<TileGraph> graph_of(const SizedContract& c, size_t in_place = SIZE_MAX) {
   Maker make(1);
   std::vector<View> views;
   for (size_t i = 0; i < c.operands.size(); ++i) {
-    const Shape extents = operand_extents(c, i);
+    const Shape extents = operand_extents(c, c.extents, i);
     const bool result = i + 1 == c.operands.size();
     if (result && in_place != SIZE_MAX) {
-      views.push_back(make.view(views[in_place].allocation, extents, operand_extents(c, in_place).row_major_strides()));
+      views.push_back(
+          make.view(views[in_place].allocation, extents, operand_extents(c, c.extents, in_place).row_major_strides()));
       break;
     }
     const AllocationId allocation = result ? make.output("y", c.operands[i].dtype, extents)
@@ -58,26 +62,28 @@ Result<TileGraph> graph_of(const KernelContract& c, size_t in_place = SIZE_MAX) 
 }
 
 TEST(Attention, OperandsAndTheirExtents) {
-  const KernelContract c = contract({5, 9, 4, 7}, {.masked = true, .causal = true, .continues = true, .partial = true});
+  const SizedContract c = contract({5, 9, 4, 7}, {.masked = true, .causal = true, .continues = true, .partial = true});
   const AttentionOperands known = attention_operands(*c.as<AttentionKernel>());
   EXPECT_EQ(known.mask, 3U);
   EXPECT_EQ(known.diagonal, 4U);
   EXPECT_EQ(known.state, 5U);
   EXPECT_EQ(known.extras, 6U);
   const Shape expected[] = {{5, 4}, {9, 4}, {9, 7}, {5, 9}, {1}, {5, 9}, {5, 9}};  // dv + 2 is 9, too
-  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(operand_extents(c, i), expected[i]) << i;
-  const KernelContract last = contract({5, 9, 4, 6}, {.continues = true}, 1);
-  EXPECT_EQ(operand_extents(last, 3), (Shape{5, 8}));
-  EXPECT_EQ(operand_extents(last, 4), (Shape{5, 6}));
-  EXPECT_EQ(operand_extents(last, 5), (Shape{5, 6}));
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(operand_extents(c, c.extents, i), expected[i]) << i;
+  const SizedContract last = contract({5, 9, 4, 6}, {.continues = true}, 1);
+  EXPECT_EQ(operand_extents(last, last.extents, 3), (Shape{5, 8}));
+  EXPECT_EQ(operand_extents(last, last.extents, 4), (Shape{5, 6}));
+  EXPECT_EQ(operand_extents(last, last.extents, 5), (Shape{5, 6}));
   EXPECT_EQ(expr_operands(last).leading, 1U);
   EXPECT_EQ(expr_operands(last).first, 4U);
-  EXPECT_EQ(matrix_flop(c), 2.0 * 5 * 9 * (4 + 7));
+  EXPECT_EQ(matrix_flop(c, c.extents), 2.0 * 5 * 9 * (4 + 7));
 }
 
 TEST(Attention, TextRoundTrip) {
   for (unsigned flags = 0; flags < 32; ++flags) {
-    AttentionKernel kind{.masked = (flags & 1) != 0,
+    AttentionKernel kind{.d = 4,
+                         .dv = 7,
+                         .masked = (flags & 1) != 0,
                          .causal = (flags & 2) != 0,
                          .continues = (flags & 4) != 0,
                          .partial = (flags & 8) != 0,
@@ -110,16 +116,16 @@ TEST(Attention, ContractsThatDifferInOneFieldAreTwo) {
 TEST(Attention, RefusesBrokenContracts) {
   const KernelContract good = contract({5, 9, 4, 7}, {.masked = true, .causal = true, .continues = true}, 1);
   EXPECT_EQ(problem(good), "");
+  EXPECT_EQ(run_problem(good, {5, 9, 4, 7}), "");
+  for (const Shape& extents : {Shape{5, 0, 4, 7}, Shape{-1, 9, 4, 7}, Shape{int64_t{1} << 40, int64_t{1} << 40, 4, 7}})
+    EXPECT_THAT(run_problem(good, extents), HasSubstr("out of range"));
   struct Broken {
     std::function<void(KernelContract&)> change;
     std::string message;
   };
   const Broken table[] = {
-      {[](KernelContract& c) { c.extents = {5, 9, 4}; }, "expected (m, n, d, dv)"},
-      {[](KernelContract& c) { c.extents = {5, 0, 4, 7}; }, "out of range"},
-      {[](KernelContract& c) { c.extents = {5, 9, 4, INT64_MAX}; }, "out of range"},
-      {[](KernelContract& c) { c.extents = {int64_t{1} << 40, int64_t{1} << 40, 4, 7}; }, "out of range"},
-      {[](KernelContract& c) { c.extents = {-1, 9, 4, 7}; }, "out of range"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().d = 0; }, "head sizes 0 and 7"},
+      {[](KernelContract& c) { c.get<AttentionKernel>().dv = INT64_MAX; }, "head sizes 4 and 9223372036854775807"},
       {[](KernelContract& c) { c.operands.resize(6); }, "6 operands, expected at least 7"},
       {[](KernelContract& c) { c.get<AttentionKernel>().partial = true; }, "8 operands, expected 7"},
       {[](KernelContract& c) { c.operands[2].access.pop_back(); }, "operand 2 has 1 axes, expected 2"},
@@ -155,14 +161,14 @@ TEST(Attention, RefusesBrokenContracts) {
 }
 
 TEST(Attention, WhatMayBeUpdatedInPlace) {
-  const KernelContract update = contract(
+  const SizedContract update = contract(
       {5, 9, 9, 7}, {.masked = true, .continues = true, .partial = true});  // all of q, mask and state are [5, 9]
   EXPECT_TRUE(graph_of(update, 4));
   EXPECT_THAT(graph_of(update, 0).error().message, HasSubstr("overlaps operand 0"));
-  KernelContract masked = update;
+  SizedContract masked = update;
   masked.operands[3].dtype = DType::f32;
   EXPECT_THAT(graph_of(masked, 3).error().message, HasSubstr("overlaps operand 3"));
-  const KernelContract extra = contract({5, 9, 7, 7}, {}, 1);
+  const SizedContract extra = contract({5, 9, 7, 7}, {}, 1);
   EXPECT_TRUE(graph_of(extra, 3));
   EXPECT_THAT(graph_of(extra, 0).error().message, HasSubstr("overlaps operand 0"));
 }

@@ -25,7 +25,7 @@ int64_t distinct_bytes(const TileGraph& graph, const View& view) {
 KernelWork work_of(const TileGraph& graph, const KernelRun& run) {
   const KernelContract& contract = graph.contract(run);
   const std::span<const View> operands = graph.operands(run);
-  KernelWork work = work_of(contract);
+  KernelWork work = work_of(contract, graph.extents(run));
   for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
   work.written_bytes = distinct_bytes(graph, operands.back());
   // Of its data, a gather reads no more than it writes.
@@ -201,7 +201,7 @@ class Accountant {
         kernel = work_of(graph_, run);
         if (machine_.global_memory)
           for (const View& operand : graph_.operands(run)) distinct.add(operand);
-        report_.flop += matrix_flop(graph_.contract(run)) * static_cast<double>(executions);
+        report_.flop += matrix_flop(graph_.contract(run), graph_.extents(run)) * static_cast<double>(executions);
       } else {
         const LocalCopy& copy = graph_.copies()[command.index];
         kernel = work_of(graph_, copy);

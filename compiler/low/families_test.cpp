@@ -141,11 +141,11 @@ TEST(ExpandGroups, DenseAxesAreOne) {
   const Result<TileGraph> graph = expanded(std::move(builder));
   ASSERT_TRUE(graph) << graph.error().message;
   ASSERT_EQ(graph->contracts().size(), 2U);
-  EXPECT_EQ(graph->contracts()[0].extents, (Shape{6, 20}));
+  EXPECT_EQ(graph->extents(graph->runs()[0]), (Shape{6, 20}));
   EXPECT_EQ(inner_axes(graph->contracts()[0]), 1);
   // x is [2, 3 | 4, 5]: the reduced axes, in the order of x's strides, are one; so are the others in x, but not in the
   // result [3, 2].
-  EXPECT_EQ(graph->contracts()[1].extents, (Shape{2, 3, 20}));
+  EXPECT_EQ(graph->extents(graph->runs()[1]), (Shape{2, 3, 20}));
   EXPECT_EQ(graph->contracts()[1].operands[0].access, (std::vector{Access::strided, Access::strided, Access::unit}));
 }
 
@@ -157,17 +157,45 @@ TEST(ExpandGroups, Gathers) {
   const Result<TileGraph> graph = expanded(std::move(builder));
   ASSERT_TRUE(graph) << graph.error().message;
   ASSERT_EQ(graph->contracts().size(), 1U);
-  EXPECT_EQ(graph->contracts()[0].extents, (Shape{20, 6, 7}));  // indices, rest of data; the indexed axis
-  EXPECT_EQ(operand_extents(graph->contracts()[0], 0), (Shape{1, 6, 7}));
-  EXPECT_EQ(operand_extents(graph->contracts()[0], 1), (Shape{20, 6, 1}));
-  EXPECT_EQ(operand_extents(graph->contracts()[0], 2), (Shape{20, 6}));
+  const Shape extents = graph->extents(graph->runs()[0]);
+  EXPECT_EQ(extents, (Shape{20, 6, 7}));  // indices, rest of data; the indexed axis
+  EXPECT_EQ(operand_extents(graph->contracts()[0], extents, 0), (Shape{1, 6, 7}));
+  EXPECT_EQ(operand_extents(graph->contracts()[0], extents, 1), (Shape{20, 6, 1}));
+  EXPECT_EQ(operand_extents(graph->contracts()[0], extents, 2), (Shape{20, 6}));
+}
+
+// Models of other sizes have the same kernels: extents are not in contracts, but of products with few rows.
+TEST(Contracts, AreSharedBySizes) {
+  const auto contracts = [](int64_t m, int64_t n, int64_t k) {
+    GraphBuilder builder;
+    const ValueId a = builder.input("a", {DType::f32, {m, k}}), b = builder.input("b", {DType::f32, {k, n}});
+    const ValueId product[] = {builder.matmul({}, std::vector{a, b}, DType::f32)};
+    Rowwise softmax;
+    softmax.axes = {1};
+    const ValueId row[] = {builder.rowwise(softmax, product, DType::f32)};
+    Reduce sum;
+    sum.axes = {0};
+    builder.output("y", builder.reduce(sum, row, DType::f32));
+    const Graph graph = *std::move(builder).finish();
+    Plan plan = simple_plan(graph, host());
+    for (size_t i = 0; i < graph.ops().size(); ++i) {
+      if (std::holds_alternative<Matmul>(graph.ops()[i].attributes))
+        plan.region.ops[i] = MatmulPlan{.block_m = m / 2 + 1, .block_n = n, .block_k = 8};
+    }
+    const Result<TileGraph> tiles = expand(graph, plan, host());
+    EXPECT_TRUE(tiles) << tiles.error().message;
+    return std::vector(tiles->contracts().begin(), tiles->contracts().end());
+  };
+  const std::vector<KernelContract> some = contracts(41, 70, 9);
+  EXPECT_EQ(some.size(), 3U);  // both blocks of the product are of one
+  EXPECT_EQ(contracts(30, 81, 20), some);
+  EXPECT_NE(contracts(4, 70, 9), some);
 }
 
 // A contract, broken.
 TEST(VerifyGroups, RefusesBrokenContracts) {
   KernelContract good;
   good.family = ReduceKernel();
-  good.extents = {4, 6};
   good.operands = {{DType::f32, {Access::strided, Access::unit}}, {DType::f32, {Access::unit}}};
   ExprBuilder expr(1);
   good.expr = std::move(expr).finish(expr.input(0, DType::f32));

@@ -11,6 +11,11 @@ namespace low::hand_made {
 
 inline Geometry row_major_geometry(const Shape& extents) { return {extents, extents.row_major_strides()}; }
 
+// A contract, and the extents of a run.
+struct SizedContract : KernelContract {
+  Shape extents;
+};
+
 // A builder with shorthands.
 struct Maker {
   TileGraphBuilder builder;
@@ -43,22 +48,20 @@ struct Maker {
   View line(AllocationId allocation, int64_t offset, int64_t count, const std::vector<Term>& terms = {}) {
     return view(allocation, {count}, {1}, offset, terms);
   }
-  // result[i] = a[i] op b[i], f32, over `count` elements.
-  ContractId binary(int64_t count, ExprOp op = ExprOp::add) {
+  // result[i] = a[i] op b[i], f32.
+  ContractId binary(ExprOp op = ExprOp::add) {
     ExprBuilder expr(2);
     const uint16_t a = expr.input(0, DType::f32), b = expr.input(1, DType::f32);
     KernelContract contract;
-    contract.extents = {count};
     contract.operands.assign(3, {DType::f32, {Access::unit}});
     contract.expr = std::move(expr).finish(expr.binary(op, a, b));
     return builder.contract(contract);
   }
   // result[m, n] = sum of a[m, k] * b[k, n], dense row-major operands.
-  ContractId gemm(const Shape& mnk, DType a, DType b, DType math, DType accumulate) {
+  ContractId gemm(DType a, DType b, DType math, DType accumulate) {
     ExprBuilder expr(1);
     KernelContract contract;
     contract.family = GemmKernel{.math_a = math, .math_b = math, .accumulate = accumulate};
-    contract.extents = mnk;
     const std::vector<Access> rows{Access::strided, Access::unit};
     contract.operands = {{a, rows}, {b, rows}, {accumulate, rows}};
     contract.expr = std::move(expr).finish(expr.input(0, accumulate));
@@ -105,13 +108,12 @@ inline Result<TileGraph> two_tile_graph() {
   make.builder.begin_region();
   make.builder.begin_superstep();
   for (uint32_t t = 0; t < 2; ++t) {
-    make.run(t, make.binary(4), {make.line(a, 4 * t, 4), make.line(b, 4 * t, 4), make.line(sum, 4 * t, 4)});
+    make.run(t, make.binary(), {make.line(a, 4 * t, 4), make.line(b, 4 * t, 4), make.line(sum, 4 * t, 4)});
   }
   make.builder.end_superstep();
   make.builder.begin_superstep();
   for (uint32_t t = 0; t < 2; ++t) {
-    make.run(t, make.binary(4, ExprOp::mul),
-             {make.line(sum, 4 * t, 4), make.line(a, 4 * t, 4), make.line(y, 4 * t, 4)});
+    make.run(t, make.binary(ExprOp::mul), {make.line(sum, 4 * t, 4), make.line(a, 4 * t, 4), make.line(y, 4 * t, 4)});
   }
   make.builder.end_superstep();
   make.builder.end_region();
@@ -138,7 +140,7 @@ inline Result<TileGraph> ping_pong_graph(int64_t count) {
   make.builder.end_superstep();
   make.builder.begin_region();
   make.builder.begin_superstep();
-  make.run(0, make.binary(3),
+  make.run(0, make.binary(),
            {make.line(buffer, 0, 3, {{0, 2, 3}}), make.line(weights, 0, 3, {{0, period, 3}}),
             make.line(buffer, 3, 3, {{0, 2, -3}})});
   make.builder.end_superstep();
@@ -190,7 +192,7 @@ inline Result<TileGraph> islands_graph(int64_t count) {
     }
     make.builder.exchange(make.line(halves[t], 0, 2, {current}), others);
     make.copy(t, halves[t], 0, gathered[t], 2 * t, 2, {current});
-    make.run(t, make.binary(2),
+    make.run(t, make.binary(),
              {make.line(gathered[t], 2 * ((t + 1) % tiles), 2),
               make.line(weights[t], 0, 2, {{0, static_cast<uint32_t>(count), 2}}), make.line(halves[t], 2, 2, {next})});
   }

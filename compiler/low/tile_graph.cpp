@@ -1,8 +1,16 @@
 #include "compiler/low/tile_graph.h"
 
+#include <boost/container/small_vector.hpp>
+
 #include <algorithm>
 
 namespace low {
+
+Shape TileGraph::extents(const KernelRun& run) const {
+  boost::container::small_vector<Shape, 8> shapes;
+  for (const View& view : operands(run)) shapes.push_back(geometry(view).extents);
+  return run_extents(contract(run), shapes);
+}
 namespace {
 
 // Ids and pools are canonical after finish(); spans are compared by what they hold, not by where that lies.

@@ -179,6 +179,8 @@ class TileGraph {
   const KernelContract& contract(const KernelRun& run) const { return contracts_[run.contract.index]; }
   const CopyDescriptor& descriptor(const LocalCopy& copy) const { return descriptors_[copy.descriptor.index]; }
   std::span<const View> operands(const KernelRun& run) const { return slice(views_, run.operands); }
+  // Of the run's iteration space.
+  Shape extents(const KernelRun& run) const;
   std::span<const View> destinations(const Exchange& exchange) const { return slice(views_, exchange.destinations); }
   std::span<const Term> terms(const View& view) const { return slice(terms_, view.terms); }
   std::span<const Command> commands(const Superstep& step) const { return slice(commands_, step.commands); }
@@ -224,7 +226,7 @@ bool operator==(const TileGraph& a, const TileGraph& b);
 // tile and operands.
 Result<void> verify(const TileGraph& graph);
 
-// "low-tiles 2", the interned tables, allocations, then regions of supersteps of commands.
+// "low-tiles 4", the interned tables, allocations, then regions of supersteps of commands.
 std::string print(const TileGraph& graph);
 Result<TileGraph> parse_tile_graph(std::string_view text, const ConstantsByHash& constants);
 

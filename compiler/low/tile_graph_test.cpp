@@ -43,7 +43,7 @@ Result<TileGraph> rich_graph() {
   make.builder.begin_region();
   make.builder.begin_region();
   make.builder.begin_superstep();
-  make.run(3, make.gemm({2, 1, 3}, DType::f32, DType::f32, DType::f32, DType::f32),
+  make.run(3, make.gemm(DType::f32, DType::f32, DType::f32, DType::f32),
            {make.view(a, {2, 3}, {3, 1}), make.view(b, {3, 1}, {5, 1}, 0, {{0, 3, 1}}),
             make.view(y, {2, 1}, {5, 1}, 2, {{0, 3, 1}, {1, 2, -1}})});
   make.builder.end_superstep();
@@ -119,8 +119,8 @@ TEST(TileGraphBuilder, NumbersByFirstUse) {
     if (reversed) {
       maker.builder.constant(std::make_shared<const Tensor>(DType::i8, Shape{3}));
       maker.builder.geometry(hand_made::row_major_geometry({77}));
-      maker.binary(3, ExprOp::mul);
-      maker.binary(5);
+      maker.binary(ExprOp::mul);
+      maker.binary();
       maker.builder.geometry({{5}, {1}});
     }
     const AllocationId a = maker.input("a", DType::f32, {8});
@@ -129,10 +129,10 @@ TEST(TileGraphBuilder, NumbersByFirstUse) {
     maker.builder.begin_region();
     maker.builder.begin_superstep();
     const auto low_half = [&] {
-      maker.run(0, maker.binary(3, ExprOp::mul), {maker.line(a, 0, 3), maker.line(w, 0, 3), maker.line(y, 0, 3)});
+      maker.run(0, maker.binary(ExprOp::mul), {maker.line(a, 0, 3), maker.line(w, 0, 3), maker.line(y, 0, 3)});
     };
     const auto high_half = [&] {
-      maker.run(1, maker.binary(5), {maker.line(a, 3, 5), maker.line(w, 3, 5), maker.line(y, 3, 5)});
+      maker.run(1, maker.binary(), {maker.line(a, 3, 5), maker.line(w, 3, 5), maker.line(y, 3, 5)});
     };
     if (reversed) high_half();
     low_half();
@@ -222,31 +222,31 @@ INSTANTIATE_TEST_SUITE_P(
                     m.copy(0, a, 0, m.allocation(DType::f32, {8}, Role::intermediate, TileId(9)), 0, 8);
                   }},
         Violation{"operand_missing", "2 operands, contract 0 has 3",
-                  [](Maker& m, Ids a, Ids y) { m.run(0, m.binary(8), {m.line(a, 0, 8), m.line(y, 0, 8)}); }},
-        Violation{"operand_extents", "operand 1 has extents [4], contract 0 wants [8]",
+                  [](Maker& m, Ids a, Ids y) { m.run(0, m.binary(), {m.line(a, 0, 8), m.line(y, 0, 8)}); }},
+        Violation{"operand_extents", "operand 1 has extents [4], the others want [8]",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.binary(8), {m.line(a, 0, 8), m.line(a, 0, 4), m.line(y, 0, 8)});
+                    m.run(0, m.binary(), {m.line(a, 0, 8), m.line(a, 0, 4), m.line(y, 0, 8)});
                   }},
-        Violation{"operand_rank", "operand 1 has extents [2,4]",
+        Violation{"operand_rank", "operand 1 has extents [2,4], contract 0 wants 1 axes",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.binary(8), {m.line(a, 0, 8), m.view(a, {2, 4}, {4, 1}), m.line(y, 0, 8)});
+                    m.run(0, m.binary(), {m.line(a, 0, 8), m.view(a, {2, 4}, {4, 1}), m.line(y, 0, 8)});
                   }},
         Violation{"operand_dtype", "operand 1 is f16",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.binary(8), {m.line(a, 0, 8), m.line(m.allocation(DType::f16, {8}), 0, 8), m.line(y, 0, 8)});
+                    m.run(0, m.binary(), {m.line(a, 0, 8), m.line(m.allocation(DType::f16, {8}), 0, 8), m.line(y, 0, 8)});
                   }},
         Violation{"unit_access", "operand 0 has stride 2 along axis 0, contract 0 wants 1",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.binary(4), {m.view(a, {4}, {2}), m.line(a, 0, 4), m.line(y, 0, 4)});
+                    m.run(0, m.binary(), {m.view(a, {4}, {2}), m.line(a, 0, 4), m.line(y, 0, 4)});
                   }},
-        Violation{"gemm_a_extents", "operand 0 has extents [3,2], contract 0 wants [2,3]",
+        Violation{"gemm_a_extents", "operand 1 has extents [3,1], the others want [2,1]",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.gemm({2, 1, 3}, DType::f32, DType::f32, DType::f32, DType::f32),
+                    m.run(0, m.gemm(DType::f32, DType::f32, DType::f32, DType::f32),
                           {m.view(a, {3, 2}, {2, 1}), m.view(a, {3, 1}, {1, 1}), m.view(y, {2, 1}, {1, 1})});
                   }},
         Violation{"gemm_mixed_math", "cannot multiply in i8 and accumulate in f32",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.gemm({2, 1, 3}, DType::f32, DType::f32, DType::i8, DType::f32),
+                    m.run(0, m.gemm(DType::f32, DType::f32, DType::i8, DType::f32),
                           {m.view(a, {2, 3}, {3, 1}), m.view(a, {3, 1}, {1, 1}), m.view(y, {2, 1}, {1, 1})});
                   }},
         Violation{"copy_dtype", "the destination is u8",
@@ -297,22 +297,22 @@ INSTANTIATE_TEST_SUITE_P(
                   }},
         Violation{"in_place_pointwise", "",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.binary(8), {m.line(a, 0, 8), m.line(y, 0, 8), m.line(y, 0, 8)});
+                    m.run(0, m.binary(), {m.line(a, 0, 8), m.line(y, 0, 8), m.line(y, 0, 8)});
                   }},
         Violation{"shifted_in_place", "it overlaps operand 1 of the same command",
                   [](Maker& m, Ids a, Ids y) {
-                    m.run(0, m.binary(4), {m.line(a, 0, 4), m.line(y, 1, 4), m.line(y, 0, 4)});
+                    m.run(0, m.binary(), {m.line(a, 0, 4), m.line(y, 1, 4), m.line(y, 0, 4)});
                   }},
         Violation{"exchange_extents", "differ in extents",
                   [](Maker& m, Ids a, Ids y) { m.builder.exchange(m.line(a, 0, 4), std::vector{m.line(y, 0, 3)}); }},
         Violation{"no_contract", "has no contract", [](Maker& m, Ids a, Ids) { m.run(0, ContractId(7), {m.line(a, 0, 8)}); }},
         Violation{"no_geometry", "without allocation or geometry",
-                  [](Maker& m, Ids a, Ids y) { m.run(0, m.binary(8), {m.line(a, 0, 8), View{a, GeometryId(), 0, {}}, m.line(y, 0, 8)}); }},
+                  [](Maker& m, Ids a, Ids y) { m.run(0, m.binary(), {m.line(a, 0, 8), View{a, GeometryId(), 0, {}}, m.line(y, 0, 8)}); }},
         Violation{"no_terms", "without allocation or geometry",
                   [](Maker& m, Ids a, Ids y) {
                     View view = m.line(a, 0, 8);
                     view.terms = {5, 4};
-                    m.run(0, m.binary(8), {view, m.line(a, 0, 8), m.line(y, 0, 8)});
+                    m.run(0, m.binary(), {view, m.line(a, 0, 8), m.line(y, 0, 8)});
                   }}),
     [](const auto& violation) { return violation.param.name; });
 

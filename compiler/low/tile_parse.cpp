@@ -164,7 +164,6 @@ class Line {
 struct FieldParser {
   Line& line;
 
-  void operator()(std::string_view field, Shape& shape) { shape = line.shape(field); }
   void operator()(std::string_view field, DType& dtype) {
     line.expect(field);
     dtype = line.dtype();
@@ -176,6 +175,9 @@ struct FieldParser {
   void operator()(std::string_view field, int& axes) {
     line.expect(field);
     axes = static_cast<int>(line.index("axis", max_rank + 1));
+  }
+  void operator()(std::string_view field, std::optional<int>& value) {
+    if (line.peek() == field) (*this)(field, value.emplace());
   }
   void operator()(std::string_view field, double& value) {
     line.expect(field);

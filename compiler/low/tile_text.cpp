@@ -1,14 +1,14 @@
 // Text of tile graphs. A line is a fact; a view is "a3:g2@128", with "+0%2*4096" for each term (level, period, stride).
 //
-//   low-tiles 3
+//   low-tiles 4
 //   machine host tiles 16
 //   type 0 f32 extents [5,7]
 //   geometry 0 extents [5,7] strides [7,1]
-//   contract 0 gemm extents [5,7,3] math_a f32 math_b f32 accumulate f32 stage_k 0 operands f32:su f32:su f32:su expr
-//   {…} contract 1 reduce extents [5,7] inner 1 kind index_max accumulate f32 last map {…} operands f32:su i64:u expr
-//   {…} contract 2 rowwise extents [5,7] inner 1 kind rms_norm accumulate f32 epsilon 1.5p-20 operands f32:su f32:su
-//   expr {…} contract 3 gather extents [5,7,9] inner 1 operands f32:bus i64:sbb f32:su
-//     (the fields of each family are in kernels/families.h; a flag such as `last` is there or not)
+//   contract 0 gemm math_a f32 math_b f32 accumulate f32 stage_k 0 rows 5 operands f32:su f32:su f32:su expr {…}
+//   contract 1 reduce inner 1 kind index_max accumulate f32 last map {…} operands f32:su i64:u expr {…}
+//   contract 2 gather inner 1 operands f32:bus i64:sbb f32:su
+//     (the fields of each family are in kernels/families.h; a flag, such as `last`, and what may be missing, such as
+//     `rows` and `map`, is there or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256
 //   allocation 0 type 0 home global intermediate binding 0
@@ -68,10 +68,12 @@ std::string id_or(uint32_t index, std::string_view none) {
 struct FieldPrinter {
   std::string& out;
 
-  void operator()(std::string_view field, const Shape& shape) { out += fmt::format(" {} {}", field, to_string(shape)); }
   void operator()(std::string_view field, DType dtype) { out += fmt::format(" {} {}", field, name(dtype)); }
   void operator()(std::string_view field, int64_t number) { out += fmt::format(" {} {}", field, number); }
   void operator()(std::string_view field, int number) { out += fmt::format(" {} {}", field, number); }
+  void operator()(std::string_view field, std::optional<int> number) {
+    if (number) (*this)(field, *number);
+  }
   void operator()(std::string_view field, double number) { out += fmt::format(" {} {}", field, hexadecimal(number)); }
   void operator()(std::string_view field, bool flag) {
     if (flag) out += fmt::format(" {}", field);

@@ -266,7 +266,7 @@ class Verifier {
     return relative.low > relative.high || (low >= 0 && high < size);
   }
 
-  Result<void> run(uint32_t index) const {
+  Result<void> run(uint32_t index) {
     const KernelRun& run = graph_.runs()[index];
     const KernelContract& contract = graph_.contract(run);
     const std::span<const View> operands = graph_.operands(run);
@@ -277,6 +277,16 @@ class Verifier {
       return wrong(fmt::format("{} operands, contract {} has {}", operands.size(), run.contract.index,
                                contract.operands.size()));
     }
+    extents_.clear();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      extents_.push_back(graph_.geometry(operands[i]).extents);
+      if (const size_t rank = contract.operands[i].access.size(); static_cast<size_t>(extents_[i].rank()) != rank) {
+        return wrong(fmt::format("operand {} has extents {}, contract {} wants {} axes", i, to_string(extents_[i]),
+                                 run.contract.index, rank));
+      }
+    }
+    const Shape run_space = run_extents(contract, extents_);
+    if (const std::string found = run_problem(contract, run_space); !found.empty()) return wrong(found);
     for (size_t i = 0; i < operands.size(); ++i) {
       const OperandContract& expected = contract.operands[i];
       const DType dtype = graph_.type(operands[i].allocation).dtype;
@@ -285,10 +295,10 @@ class Verifier {
                                  name(expected.dtype)));
       }
       const Geometry& geometry = graph_.geometry(operands[i]);
-      const Shape extents = operand_extents(contract, i);
+      const Shape extents = operand_extents(contract, run_space, i);
       if (geometry.extents != extents) {
-        return wrong(fmt::format("operand {} has extents {}, contract {} wants {}", i, to_string(geometry.extents),
-                                 run.contract.index, to_string(extents)));
+        return wrong(fmt::format("operand {} has extents {}, the others want {}", i, to_string(geometry.extents),
+                                 to_string(extents)));
       }
       for (int axis = 0; axis < extents.rank(); ++axis) {
         const int64_t stride = geometry.strides[axis];
@@ -421,6 +431,7 @@ class Verifier {
   std::vector<uint64_t> counts_;  // of the enclosing Repeats
   uint32_t superstep_ = 0;
   RuleBudget budget_;
+  std::vector<Shape> extents_;  // of the operands of the run at hand
 };
 
 }  // namespace

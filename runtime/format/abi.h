@@ -39,7 +39,8 @@ struct Command {
   uint32_t kernel;         // case of the entry point's switch
   uint32_t operand_begin;  // in `operands`; the result is the last
   uint32_t operand_count;
-  uint32_t data;  // index into `numbers` of further run data (copy: rank, then that many counts), or no_data
+  uint32_t
+      data;  // index into `numbers` of the run's extents (copy: rank, that many counts, then the chunk), or no_data
 };
 inline constexpr uint32_t no_data = 0xffffffffu;
 

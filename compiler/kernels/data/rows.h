@@ -1,5 +1,5 @@
-// How kernels over (outer axes, inner axes) go through their groups: for them, and for the compiler when it states how
-// much scratch they need. A group is what differs in inner axes only.
+// How kernels over (outer axes, inner axes) go through their groups: for them, and for the compiler when it picks a way
+// and states how much scratch it needs. A group is what differs in inner axes only.
 //
 //   rows: one group after the other, along the last inner axis; elements go through a buffer, and are combined in
 //     sixteen partial results (element i of the buffer in partial i mod 16, in blocks) that are combined in a fixed
@@ -12,48 +12,24 @@
 
 namespace low::device {
 
-struct RowPlan {
-  bool columns = false;
-  int axis = 0;         // the outer axis along which results are written in blocks
-  long long width = 1;  // groups of a block
-  long long count = 1;  // elements of a group
-  // rowwise: elements kept in scratch at once (rows: of a group; columns: of all groups of a block), or less than a
-  // group has where that is too much.
-  long long kept = 1;
-};
-
 inline constexpr int row_partials = 16;
-inline constexpr long long max_kept_row = 1 << 20;
-inline constexpr long long max_column_count = 4096;
-inline constexpr long long piece_of_row = 4096;  // a multiple of row_partials
+inline constexpr long long max_kept_row = 1 << 20;      // elements of a group that is kept in scratch as a whole
+inline constexpr long long max_column_count = 4096;     // elements of a group that goes side by side with others
+inline constexpr long long least_columns = 8;           // groups side by side, for which that pays
+inline constexpr long long piece_of_row = 4096;         // a multiple of row_partials
+inline constexpr long long block_of_groups = 64;        // groups whose results are written at once
+inline constexpr long long column_unit = row_partials;  // columns are computed in multiples of so many
 
-// `access` of x along all `rank` axes of `extents`: 0 broadcast, 1 unit, 2 strided.
-template <typename Extent, typename Access>
-constexpr RowPlan row_plan(int rank, int inner, const Extent* extents, const Access* access) {
-  RowPlan plan;
-  const int outer = rank - inner;
-  int last = rank - 1;  // the innermost inner axis that has more than one element
-  for (int axis = outer; axis < rank; ++axis) plan.count *= extents[axis];
-  while (last > outer && extents[last] == 1) --last;
-  for (int axis = 0; axis < outer; ++axis) {
-    if (extents[axis] > 1) plan.axis = axis;
-  }
-  const bool contiguous = static_cast<int>(access[last]) != 2 || extents[last] == 1;
-  int neighbours = -1;
-  for (int axis = 0; axis < outer; ++axis) {
-    if (static_cast<int>(access[axis]) == 1 && extents[axis] >= 8) neighbours = axis;
-  }
-  plan.columns = neighbours >= 0 && (!contiguous || plan.count == 1) && plan.count <= max_column_count;
-  if (plan.columns) plan.axis = neighbours;
-  const long long extent = extents[plan.axis];
-  plan.width = extent <= 16 ? 16 : extent <= 32 ? 32 : 64;
-  if (plan.columns) {
-    plan.kept = plan.count * plan.width;
-  } else {
-    const bool whole = plan.count <= max_kept_row;
-    plan.kept = whole ? (plan.count + row_partials - 1) / row_partials * row_partials : piece_of_row;
-  }
-  return plan;
+// Columns that are kept in scratch side by side, of so many groups.
+constexpr long long kept_columns(long long groups) {
+  const long long whole = (groups + column_unit - 1) / column_unit * column_unit;
+  return whole < block_of_groups ? whole : block_of_groups;
+}
+
+// rowwise: elements that are kept in scratch at once. Groups have `count` elements; `groups`: along the axis of columns.
+constexpr long long kept_elements(bool columns, bool long_rows, long long count, long long groups) {
+  if (columns) return count * kept_columns(groups);
+  return long_rows ? piece_of_row : (count + row_partials - 1) / row_partials * row_partials;
 }
 
 }  // namespace low::device

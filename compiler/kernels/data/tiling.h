@@ -23,6 +23,10 @@ inline constexpr Tiling tiling_x86_64_v4{14, 32, 448, 2048, 288};
 // 16 vector registers of 8 lanes: 6 x 2 sums, 2 of b, 1 of a.
 inline constexpr Tiling tiling_x86_64_v3{6, 16, 384, 2048, 288};
 
+// Of a gemm kernel that unrolls its rows: rows at most, and columns at least. A target with fewer registers unrolls less.
+inline constexpr int most_unrolled_rows = 6;
+inline constexpr long long least_unrolled_columns = 16;
+
 // The size, at most `limit` and a multiple of `unit`, of the fewest nearly equal blocks that cover `extent`.
 constexpr long long block_size(long long extent, long long limit, long long unit) {
   if (extent <= 0) return unit;
@@ -55,17 +59,18 @@ constexpr GemmBlocks gemm_blocks(const Tiling& tiling, long long m, long long n,
 
 // The blocks of attention (see attention.h), and where the kernel keeps them, in floats from the start of its scratch.
 struct AttentionBlocks {
-  long long keys;  // of a block
-  long long panels, width,
-      larger;              // panels of `width` vectors of rows, but for the first `larger`, which have one more
-  long long block_panels;  // panels that share the decoding of k and v
+  long long keys;                      // of a block, but for the last one
+  long long panels, width, larger;     // panels of `width` vectors of rows; the first `larger` have one more
+  long long block_panels;              // panels that share the decoding of k and v
   long long k, v, scores, mask, rows;  // of one block of keys, and of one panel
   long long q, o, largest, sum;        // of the panels of a block
   long long end;
 };
 
-// At most; the same on all targets, for it is what results depend on.
+// Keys of a block, at most: the same on all targets, for it is what results depend on. Blocks are multiples of the unit,
+// which is one of all targets' score_rows.
 inline constexpr long long attention_keys = 96;
+inline constexpr long long attention_keys_unit = 24;
 // Rows of q whose panels share the decoding of k and v, at most, and elements of q and o in scratch if that is more
 // than one panel.
 inline constexpr long long attention_rows = 512;
@@ -75,7 +80,7 @@ constexpr AttentionBlocks attention_blocks(const Tiling& tiling, long long m, lo
                                            bool masked) {
   AttentionBlocks blocks{};
   const long long lanes = tiling.panel_n / 2, widest = lanes == 16 ? 3 : 2;
-  blocks.keys = block_size(n, attention_keys, 1);
+  blocks.keys = block_size(n, attention_keys, attention_keys_unit);
   const long long vectors = m > 0 ? (m + lanes - 1) / lanes : 1;
   blocks.panels = (vectors + widest - 1) / widest;
   blocks.width = vectors / blocks.panels;

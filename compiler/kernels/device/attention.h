@@ -1,7 +1,7 @@
 // attention: one head of m rows of q over n keys, with the softmax taken as the keys come by; see Family::attention for
 // what it is.
 //
-// A kernel K has: m, n, d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where
+// A kernel K has: d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where
 // there is none: any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial,
 // empty_is_zero; scale, softcap, masked_score; Extras = List<OperandOf<…>…>; body(normalized, values…), but not if
 // partial.
@@ -18,11 +18,6 @@
 #include "compiler/kernels/device/gemm.h"
 
 namespace low::device {
-
-template <i64 number>
-struct Constant {
-  static constexpr i64 value = number;
-};
 
 // exp(x) for x <= 0 or NaN: the bits of math::exp.
 LOW_INLINE Vector exp_of_negative(Vector x) {
@@ -64,7 +59,11 @@ LOW_NOINLINE void pack_block(const T* from, i64 row_stride, i64 column_stride, i
   }
 }
 
-// Vectors of rows in a panel, and rows of the register block of that width.
+// Vectors of rows in a panel, at most.
+inline constexpr int widest_panel = lanes == 16 ? 3 : 2;
+// Of that width: keys that are scored at once, and columns of v whose sums are taken at once, at most.
+template <int width>
+inline constexpr int score_rows = lanes == 16 ? (width == 3 ? 8 : 12) : (width == 2 ? 6 : 8);
 template <int width>
 inline constexpr int register_rows = lanes == 16 ? (width == 1   ? 14
                                                     : width == 2 ? 12
@@ -132,8 +131,8 @@ struct AttentionPanel {
 
 // Mask, diagonal and softcap, in place; the largest score of each row, or of the rows before. Row i takes part in
 // scores of key j if i + begin >= j.
-template <typename Kernel, int width, i64 keys>
-LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 begin, Vector (&largest)[width]) {
+template <typename Kernel, int width>
+LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 keys, i64 begin, Vector (&largest)[width]) {
   using Index = i32 __attribute__((ext_vector_type(lanes)));
   if constexpr (Kernel::softcap > 0) {
     constexpr f32 cap = static_cast<f32>(Kernel::softcap);
@@ -168,18 +167,20 @@ LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 begin, Vector (&
   }
 }
 
-// One panel and one block of keys; `begin`: as in finish_scores, for the block's first key.
-template <typename Kernel, int width, i64 keys>
-LOW_NOINLINE void attend_panel(const f32* k, const f32* v, const AttentionPanel& panel, f32* scores, const f32* mask,
-                               i64 begin) {
-  for_each_register_block<register_rows<width>, keys>([&](i64 j, auto rows) __attribute__((always_inline)) {
-    score_block<width, decltype(rows)::value, Kernel::d>(k + j * Kernel::d, panel.q, static_cast<f32>(Kernel::scale),
-                                                         scores + j * width * lanes);
-  });
+// One panel and one block of keys; `begin`: as in finish_scores, for the block's first key. Scores are computed in blocks
+// of score_rows keys, also of the few that there are not, of which k has rows as well.
+template <typename Kernel, int width>
+LOW_NOINLINE void attend_panel(const f32* k, const f32* v, i64 keys, const AttentionPanel& panel, f32* scores,
+                               const f32* mask, i64 begin) {
+  static_assert(attention_keys_unit % score_rows<width> == 0);
+  for (i64 j = 0; j < keys; j += score_rows<width>) {
+    score_block<width, score_rows<width>, Kernel::d>(k + j * Kernel::d, panel.q, static_cast<f32>(Kernel::scale),
+                                                     scores + j * width * lanes);
+  }
   Vector largest[width], shift[width], sum[width];
 #pragma unroll
   for (int w = 0; w < width; ++w) largest[w] = load_vector(panel.largest + w * lanes);
-  finish_scores<Kernel, width, keys>(scores, mask, begin, largest);
+  finish_scores<Kernel, width>(scores, mask, keys, begin, largest);
   alignas(64) f32 factor[width * lanes];
 #pragma unroll
   for (int w = 0; w < width; ++w) {
@@ -266,8 +267,8 @@ LOW_INLINE void attention_blocked(const Operands& operands, unsigned char* scrat
   using V = typename Kernel::V;
   using Mask = typename Kernel::Mask;
   using Math = typename Kernel::Math;
-  constexpr AttentionBlocks blocks =
-      attention_blocks(tiling, Kernel::m, Kernel::n, Kernel::d, Kernel::dv, Kernel::mask > 0);
+  const i64 m = operands.extent(0), n = operands.extent(1);
+  const AttentionBlocks blocks = attention_blocks(tiling, m, n, Kernel::d, Kernel::dv, Kernel::mask > 0);
   f32* const base = reinterpret_cast<f32*>(scratch);
   f32 *const k = base + blocks.k, *const v = base + blocks.v, *const scores = base + blocks.scores,
              *const mask = base + blocks.mask, *const rows = base + blocks.rows;
@@ -287,24 +288,26 @@ LOW_INLINE void attention_blocked(const Operands& operands, unsigned char* scrat
         const i64 vector = p * blocks.width + smaller(p, blocks.larger);
         const i64 width = blocks.width + (p < blocks.larger ? 1 : 0), at = (vector - before) * lanes;
         return AttentionPanel{vector * lanes,
-                              smaller(width * lanes, Kernel::m - vector * lanes),
+                              smaller(width * lanes, m - vector * lanes),
                               base + blocks.q + at * Kernel::d,
                               base + blocks.o + at * Kernel::dv,
                               base + blocks.largest + at,
                               base + blocks.sum + at};
       };
-      i64 p = first;
-      if constexpr (blocks.larger > 0) {
-        for (; p < smaller(end, blocks.larger); ++p) f(panel_at(p), Constant<blocks.width + 1>{});
+      for (i64 p = first; p < end; ++p) {
+        with_constant<widest_panel>(blocks.width + (p < blocks.larger ? 1 : 0),
+                                    [&](auto width) __attribute__((always_inline)) { f(panel_at(p), width); });
       }
-      for (; p < end; ++p) f(panel_at(p), Constant<blocks.width>{});
     };
-    const i64 rows_end = smaller((end * blocks.width + smaller(end, blocks.larger)) * lanes, Kernel::m);
+    const i64 rows_end = smaller((end * blocks.width + smaller(end, blocks.larger)) * lanes, m);
     for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
       begin_panel<Kernel, decltype(width)::value>(operands, panel);
     });
-    const auto attend = [&](i64 key, auto count) __attribute__((always_inline)) {
-      constexpr i64 keys = decltype(count)::value;
+    // Keys beyond the last row's diagonal take part in no row.
+    const i64 needed = Kernel::diagonal > 0 ? smaller(n, rows_end + diagonal) : n;
+    for (i64 key = 0; key < needed; key += blocks.keys) {
+      const i64 keys = smaller(blocks.keys, n - key);
+      for (i64 i = keys * Kernel::d; i < blocks.keys * Kernel::d; ++i) k[i] = 0;
       pack_block<K::axes[0], K::axes[1], Math>(k_from + key * k_n, k_n, k_d, keys, Kernel::d, k, Kernel::d);
       pack_block<V::axes[0], V::axes[1], Math>(v_from + key * v_n, v_n, v_d, keys, Kernel::dv, v, Kernel::dv);
       for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
@@ -320,17 +323,9 @@ LOW_INLINE void attention_blocked(const Operands& operands, unsigned char* scrat
               operands.address<const typename Mask::Type>(Kernel::mask) + panel.row * mask_m + key * mask_n, mask_n,
               mask_m, keys, panel.rows, mask, stride);
         }
-        attend_panel<Kernel, decltype(width)::value, keys>(k, v, panel, scores, mask, begin);
+        attend_panel<Kernel, decltype(width)::value>(k, v, keys, panel, scores, mask, begin);
       });
-    };
-    constexpr i64 rest = (Kernel::n - 1) % blocks.keys + 1;
-    // Keys beyond the last row's diagonal take part in no row.
-    const auto needed = [&](i64 key) __attribute__((always_inline)) {
-      return Kernel::diagonal == 0 || key <= rows_end - 1 + diagonal;
-    };
-    i64 key = 0;
-    for (; key + rest < Kernel::n && needed(key); key += blocks.keys) attend(key, Constant<blocks.keys>{});
-    if (key + rest == Kernel::n && needed(key)) attend(key, Constant<rest>{});
+    }
     for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
       end_panel<Kernel, decltype(width)::value>(operands, panel, rows);
     });
@@ -353,7 +348,8 @@ LOW_INLINE void attention_plain(const Operands& operands, unsigned char* scratch
   };
   i64 diagonal = 0;
   if constexpr (Kernel::diagonal > 0) diagonal = *operands.address<const i32>(Kernel::diagonal);
-  for (i64 i = 0; i < Kernel::m; ++i) {
+  const i64 all = operands.extent(1);
+  for (i64 i = 0; i < operands.extent(0); ++i) {
     const auto* const q = operands.address<const typename Q::Type>(0) + i * operands.stride<Q>(0, 0);
     f64 largest = -math::infinity_f64, sum = 0;
     for (i64 c = 0; c < Kernel::dv; ++c) o[c] = 0;
@@ -364,7 +360,7 @@ LOW_INLINE void attention_plain(const Operands& operands, unsigned char* scratch
       largest = from[Kernel::dv * step];
       sum = from[(Kernel::dv + 1) * step];
     }
-    const i64 n = Kernel::diagonal == 0 ? Kernel::n : i + diagonal + 1 < Kernel::n ? i + diagonal + 1 : Kernel::n;
+    const i64 n = Kernel::diagonal == 0 ? all : smaller(all, i + diagonal + 1);
     for (i64 key = 0; key < n; key += block) {
       const i64 keys = smaller(block, n - key);
       f64 scores[block], before = largest;
@@ -415,13 +411,12 @@ LOW_INLINE void attention_plain(const Operands& operands, unsigned char* scratch
 
 template <typename Kernel>
 LOW_NOINLINE void attention(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
-  if constexpr (Kernel::m > 0) {
-    const Operands operands(launch, command);
-    if constexpr (is_same<typename Kernel::Accumulate, f32>) {
-      attention_blocked<Kernel>(operands, scratch);
-    } else {
-      attention_plain<Kernel>(operands, scratch);
-    }
+  const Operands operands(launch, command);
+  if (operands.extent(0) == 0) return;
+  if constexpr (is_same<typename Kernel::Accumulate, f32>) {
+    attention_blocked<Kernel>(operands, scratch);
+  } else {
+    attention_plain<Kernel>(operands, scratch);
   }
 }
 

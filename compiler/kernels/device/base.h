@@ -73,6 +73,20 @@ LOW_INLINE To bits_as(From value) {
   return __builtin_bit_cast(To, value);
 }
 
+// A number that is known when compiling, as an argument.
+template <i64 number>
+struct Constant {
+  static constexpr i64 value = number;
+};
+// f(Constant<value>{}) for a value of 1 to `most`.
+template <i64 most, typename F>
+LOW_INLINE void with_constant(i64 value, F f) {
+  if constexpr (most > 1) {
+    if (value != most) return with_constant<most - 1>(value, f);
+  }
+  f(Constant<most>{});
+}
+
 LOW_INLINE constexpr i64 smaller(i64 a, i64 b) { return a < b ? a : b; }
 
 }  // namespace low::device

@@ -68,9 +68,8 @@ template <typename Kernel>
 LOW_NOINLINE void copy(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
   constexpr int max_rank = 8;
   const Operands operands(launch, command);
-  const i64* data = launch.numbers + command.data;
-  int rank = static_cast<int>(data[0]);
-  const i64* counts = data + 1;
+  int rank = static_cast<int>(operands.data[0]);
+  const i64* counts = operands.data + 1;
   const i64 chunk = counts[rank];
   const auto* from = operands.address<const typename Kernel::Source>(0);
   auto* to = operands.address<typename Kernel::Destination>(1);

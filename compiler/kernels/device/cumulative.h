@@ -1,7 +1,6 @@
 // cumulative: result[o…, i] = the sum of x[o…, j] over j up to i, or from i on; with or without i itself.
 //
-// A kernel K has: rank, inner = 1, extents[rank]; Accumulate; X, Result = OperandOf<…> over all axes; exclusive,
-// reverse.
+// A kernel K has: rank, inner = 1, columns (-1: none); Accumulate; X, Result = OperandOf<…> over all axes; exclusive, reverse.
 #pragma once
 
 #include "compiler/kernels/device/groups.h"
@@ -13,13 +12,10 @@ LOW_NOINLINE void cumulative(const abi::Launch& launch, const abi::Command& comm
   using X = typename Kernel::X;
   using Result = typename Kernel::Result;
   using Value = typename Kernel::Accumulate;
-  constexpr RowPlan plan = plan_of<Kernel>;
   constexpr int last = Kernel::rank - 1;
-  constexpr i64 length = Kernel::extents[last];
-  for (const i64 extent : Kernel::extents) {
-    if (extent == 0) return;
-  }
   const Operands operands(launch, command);
+  if (operands.nothing(Kernel::rank)) return;
+  const i64 length = operands.extent(last);
   // From the first summed element on.
   i64 x_step = operands.template stride<X>(0, last), result_step = operands.template stride<Result>(1, last);
   const auto* x = operands.address<const typename X::Type>(0);
@@ -32,25 +28,26 @@ LOW_NOINLINE void cumulative(const abi::Launch& launch, const abi::Command& comm
   }
   Walker<Kernel::rank, 2> outside;
   for (int a = 0; a < last; ++a) {
-    if (!plan.columns || a != plan.axis)
-      outside.add(Kernel::extents[a], operands.template stride<X>(0, a), operands.template stride<Result>(1, a));
+    if (a != Kernel::columns)
+      outside.add(operands.extent(a), operands.template stride<X>(0, a), operands.template stride<Result>(1, a));
   }
   using Stored = decltype(load(result));
   do {
     const auto* from = x + outside.offsets[0];
     auto* to = result + outside.offsets[1];
-    if constexpr (plan.columns) {
-      const i64 column_step = operands.template stride<Result>(1, plan.axis);
-      for (i64 begin = 0; begin < Kernel::extents[plan.axis]; begin += plan.width) {
-        const i64 columns = smaller(plan.width, Kernel::extents[plan.axis] - begin);
-        alignas(64) Value sums[plan.width] = {};
+    if constexpr (by_columns<Kernel>) {
+      const i64 column_step = operands.template stride<Result>(1, Kernel::columns);
+      const i64 all = operands.extent(Kernel::columns);
+      for (i64 begin = 0; begin < all; begin += block_of_groups) {
+        const i64 columns = smaller(block_of_groups, all - begin);
+        alignas(64) Value sums[block_of_groups] = {};
         for (i64 j = 0; j < length; ++j) {
           const auto* row = from + begin + j * x_step;
           auto* out = to + begin * column_step + j * result_step;
 #pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
           for (i64 i = 0; i < columns; ++i) {
             const Value sum = add(sums[i], convert<Value>(load(row + i)));
-            store(Result::axes[plan.axis] == Access::unit ? out + i : out + i * column_step,
+            store(Result::axes[Kernel::columns] == Access::unit ? out + i : out + i * column_step,
                   convert<Stored>(Kernel::exclusive ? sums[i] : sum));
             sums[i] = sum;
           }

@@ -15,7 +15,7 @@ inline constexpr i64 prefetch_bytes = 4096;
 // Vectors of sums that fit into registers besides operands and constants of decoding.
 inline constexpr int sum_vectors = lanes == 16 ? 20 : 10;
 // With more rows, packing pays.
-inline constexpr int few_rows = lanes == 16 ? 6 : 3;
+inline constexpr int few_rows = lanes == 16 ? most_unrolled_rows : 3;
 
 // Whether the scale of b's decoded elements is left to those of a, of which there are fewer. Exact: formats of small
 // range, and powers of two, so that all products are the same.
@@ -23,23 +23,11 @@ template <typename Kernel>
 inline constexpr bool scales_a = missing_scale<typename Kernel::MathB, typename Kernel::B::Type>() != 1 &&
                                  (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
 
-// Columns in vectors, the last of which may overlap the one before it; vectors in nearly equal chunks.
-template <typename Kernel, i64 columns>
-struct ColumnChunks {
-  static constexpr int vectors = static_cast<int>((columns + lanes - 1) / lanes);
-  static constexpr int most = sum_vectors / static_cast<int>(Kernel::m > 0 && Kernel::m <= few_rows ? Kernel::m : 1);
-  static constexpr int chunks = (vectors + most - 1) / most;
-  static constexpr int size = vectors / chunks;
-  static constexpr int larger = vectors % chunks;  // so many chunks have one vector more
-};
-
 // sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v]; vector v begins at column v * lanes, the last one
-// at `last`.
-template <typename Kernel, int rows, int vectors>
-LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
-                                   i64 last, i64 depth, f32* sums, i64 sums_stride, bool add) {
-  using Math = typename Kernel::MathB;
-  using T = typename Kernel::B::Type;
+// at `last`. `scaled`: as of load_lanes.
+template <typename Math, bool scaled, int rows, int vectors, typename T>
+LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k_stride, i64 last, i64 depth, f32* sums,
+                                   i64 sums_stride, bool add) {
   constexpr i64 row_bytes = vectors * lanes * static_cast<i64>(sizeof(T));
   constexpr i64 ahead = 1 + prefetch_bytes / row_bytes;
   Vector total[rows][vectors] = {};
@@ -57,15 +45,15 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Ke
 #pragma unroll
     for (int v = 0; v < vectors - 1; v += 2) {
       if (v + 1 == vectors - 1) {
-        accumulate(v, load_lanes<Math, !scales_a<Kernel>>(row + v * lanes));
+        accumulate(v, load_lanes<Math, scaled>(row + v * lanes));
       } else {
         Vector first, second;
-        load_lanes<Math, !scales_a<Kernel>>(row + v * lanes, first, second);
+        load_lanes<Math, scaled>(row + v * lanes, first, second);
         accumulate(v, first);
         accumulate(v + 1, second);
       }
     }
-    accumulate(vectors - 1, load_lanes<Math, !scales_a<Kernel>>(row + last));
+    accumulate(vectors - 1, load_lanes<Math, scaled>(row + last));
   }
 #pragma unroll
   for (int i = 0; i < rows; ++i) {
@@ -78,27 +66,27 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const typename Ke
   }
 }
 
-// One slice of the depth for `columns` columns, at least `lanes` many.
-template <typename Kernel, i64 columns>
+// One slice of the depth for `columns` columns, at least `lanes` many: in vectors, the last of which may overlap the one
+// before it, and vectors in nearly equal chunks.
+template <typename Kernel>
 LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
-                                  i64 depth, f32* sums, i64 sums_stride, bool add) {
-  using Chunks = ColumnChunks<Kernel, columns>;
-  constexpr int rows = static_cast<int>(Kernel::m);
-  for (int chunk = 0, first = 0; chunk < Chunks::chunks; ++chunk) {
-    const bool larger = chunk < Chunks::larger;
-    const int vectors = Chunks::size + (larger ? 1 : 0);
-    const i64 last = smaller(first * lanes + (vectors - 1) * lanes, columns - lanes) - first * lanes;
-    const auto multiply = larger ? multiply_columns<Kernel, rows, Chunks::size + (Chunks::larger > 0 ? 1 : 0)>
-                                 : multiply_columns<Kernel, rows, Chunks::size>;
-    multiply(a, a_stride, b + first * lanes, k_stride, last, depth, sums + first * lanes, sums_stride, add);
-    first += vectors;
+                                  i64 depth, i64 columns, f32* sums, i64 sums_stride, bool add) {
+  constexpr int rows = Kernel::rows, most = sum_vectors / rows;
+  const i64 vectors = (columns + lanes - 1) / lanes, chunks = (vectors + most - 1) / most;
+  for (i64 chunk = 0, first = 0; chunk < chunks; ++chunk) {
+    const i64 count = (vectors - first) / (chunks - chunk);
+    const i64 last = smaller((first + count - 1) * lanes, columns - lanes) - first * lanes;
+    with_constant<most>(count, [&](auto size) __attribute__((always_inline)) {
+      multiply_columns<typename Kernel::MathB, !scales_a<Kernel>, rows, decltype(size)::value>(
+          a, a_stride, b + first * lanes, k_stride, last, depth, sums + first * lanes, sums_stride, add);
+    });
+    first += count;
   }
 }
 
 // The last vector of sums moves to where its columns are.
-template <i64 columns>
-LOW_INLINE void close_gap(i64 rows, f32* sums, i64 sums_stride) {
-  if constexpr (columns % lanes != 0) {
+LOW_INLINE void close_gap(i64 rows, i64 columns, f32* sums, i64 sums_stride) {
+  if (columns % lanes != 0) {
     for (i64 i = 0; i < rows; ++i) {
       f32* row = sums + i * sums_stride;
       store_vector(row + columns - lanes, load_vector(row + columns / lanes * lanes));

@@ -1,6 +1,6 @@
 // gather: result[o…] = data[o…, indices[o…, 0], indices[o…, 1], …].
 //
-// A kernel K has: rank, inner, extents[rank]; Data = OperandOf<…> over all axes, Index over the outer ones and the list
+// A kernel K has: rank, inner; Data = OperandOf<…> over all axes, Index over the outer ones and the list
 // of indices, Result over the outer axes.
 #pragma once
 
@@ -14,16 +14,9 @@ LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command,
   using Index = typename Kernel::Index;
   using Result = typename Kernel::Result;
   constexpr int inner = Kernel::inner, outer = Kernel::rank - inner;
-  for (const i64 extent : Kernel::extents) {
-    if (extent == 0) return;
-  }
-  // The innermost loop goes along the last outer axis that has more than one element.
-  constexpr int axis = [] {
-    int a = outer - 1;
-    while (a > 0 && Kernel::extents[a] == 1) --a;
-    return a;
-  }();
+  constexpr int axis = last_moving<Result>(0, outer);  // of the innermost loop
   const Operands operands(launch, command);
+  if (operands.nothing(Kernel::rank)) return;
   const auto* data = operands.address<const typename Data::Type>(0);
   const auto* indices = operands.address<const typename Index::Type>(1);
   auto* result = operands.address<typename Result::Type>(2);
@@ -36,7 +29,7 @@ LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command,
   const auto place = [&](const typename Index::Type* list) __attribute__((always_inline)) {
     i64 offset = 0;
     for (int i = 0; i < inner; ++i) {
-      const i64 extent = Kernel::extents[outer + i];
+      const i64 extent = operands.extent(outer + i);
       i64 at = static_cast<i64>(list[i * list_step]);
       at = at < 0 ? at + extent : at;
       at = at < 0 ? 0 : at < extent ? at : extent - 1;
@@ -46,10 +39,10 @@ LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command,
   };
   Walker<outer, 3> outside;
   for (int a = 0; a < axis; ++a) {
-    outside.add(Kernel::extents[a], operands.template stride<Data>(0, a), operands.template stride<Index>(1, a),
+    outside.add(operands.extent(a), operands.template stride<Data>(0, a), operands.template stride<Index>(1, a),
                 operands.template stride<Result>(2, a));
   }
-  constexpr i64 count = Kernel::extents[axis];
+  const i64 count = operands.extent(axis);
   do {
     const auto* from = data + outside.offsets[0];
     const auto* list = indices + outside.offsets[1];

@@ -1,6 +1,6 @@
 // gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
 //
-// A kernel K has: m, n, k; MathA, MathB, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>;
+// A kernel K has: rows (m where it is few and unrolled, or 0); MathA, MathB, Accumulate; A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>;
 // body(sum, values…). The result must not overlap a or b; it may lie exactly where an extra lies.
 //
 // f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of
@@ -14,18 +14,16 @@
 namespace low::device {
 
 // rows x depth elements of a to `out`, row by row, `out_stride` floats apart.
-template <typename Kernel>
-LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 k_stride, i64 rows, i64 depth, f32* out,
-                         i64 out_stride) {
-  using Math = typename Kernel::MathA;
-  if constexpr (Kernel::A::axes[1] == Access::unit) {
+template <typename Math, Access along_rows, Access along_k, typename T>
+LOW_NOINLINE void pack_a(const T* a, i64 row_stride, i64 k_stride, i64 rows, i64 depth, f32* out, i64 out_stride) {
+  if constexpr (along_k == Access::unit) {
     for (i64 i = 0; i < rows; ++i) {
-      const auto* from = a + i * row_stride;
+      const T* from = a + i * row_stride;
       f32* to = out + i * out_stride;
 #pragma clang loop vectorize(assume_safety) interleave_count(4)
       for (i64 k = 0; k < depth; ++k) to[k] = to_math<Math>(from[k]);
     }
-  } else if constexpr (Kernel::A::axes[0] == Access::unit) {
+  } else if constexpr (along_rows == Access::unit) {
     transpose_to<Math>(a, k_stride, rows, depth, out, out_stride);
   } else {
     for (i64 k = 0; k < depth; ++k) {
@@ -35,13 +33,10 @@ LOW_NOINLINE void pack_a(const typename Kernel::A::Type* a, i64 row_stride, i64 
 }
 
 // depth x columns elements of b to `out`, panel_n floats a row; columns beyond are 0.
-template <typename Kernel>
-LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns,
-                         f32* out) {
-  using T = typename Kernel::B::Type;
-  using Math = typename Kernel::MathB;
+template <typename Math, Access along_k, Access along_columns, typename T>
+LOW_NOINLINE void pack_b(const T* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns, f32* out) {
   constexpr int width = tiling.panel_n;
-  if constexpr (Kernel::B::axes[1] == Access::unit) {
+  if constexpr (along_columns == Access::unit) {
     for (i64 k = 0; k < depth; ++k) {
       const T* from = b + k * k_stride;
       T tail[width];
@@ -54,7 +49,7 @@ LOW_NOINLINE void pack_b(const typename Kernel::B::Type* b, i64 k_stride, i64 co
       for (int j = 0; j < width; ++j) out[k * width + j] = to_math<Math>(from[j]);
     }
   } else {
-    if constexpr (Kernel::B::axes[0] == Access::unit) {
+    if constexpr (along_k == Access::unit) {
       transpose_to<Math>(b, column_stride, depth, columns, out, width);
     } else {
       for (i64 j = 0; j < columns; ++j) {
@@ -150,48 +145,49 @@ LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column
                           MakeIndices<Kernel::Extras::size>{});
 }
 
-// Whether b is read where it lies: rows of b that are contiguous and hold at least a vector, also those of the last
-// block.
+// Whether b is read where it lies: rows of b that are contiguous and hold at least a vector.
 template <typename Kernel>
-constexpr bool has_few_rows() {
-  if (Kernel::m < 1 || Kernel::m > few_rows || Kernel::k < 1 || Kernel::B::axes[1] != Access::unit) return false;
-  const i64 block = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k).n;
-  return Kernel::n >= lanes && (Kernel::n - 1) % block + 1 >= lanes;
-}
+inline constexpr bool has_few_rows =
+    Kernel::rows >= 1 && Kernel::rows <= few_rows && Kernel::B::axes[1] == Access::unit;
+static_assert(lanes <= least_unrolled_columns);
 
-template <typename Kernel, i64 columns>
-LOW_INLINE void gemm_few_rows_block(const Operands& operands, i64 column, f32* sums, f32* packed_a) {
+template <typename Kernel>
+LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& blocks, i64 column, i64 columns,
+                                    f32* sums) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
-  constexpr GemmBlocks blocks = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k);
+  f32* const packed_a = sums + blocks.a_begin;
+  const i64 all = operands.extent(2);
   const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1), b_k = operands.stride<B>(1, 0);
   const auto* a = operands.address<const typename A::Type>(0);
   const auto* b = operands.address<const typename B::Type>(1) + column;
-  for (i64 depth = 0; depth < Kernel::k; depth += blocks.k) {
-    const i64 slice = smaller(blocks.k, Kernel::k - depth);
-    pack_a<Kernel>(a + depth * a_k, a_m, a_k, Kernel::m, slice, packed_a, packed_a_stride);
+  for (i64 depth = 0; depth < all; depth += blocks.k) {
+    const i64 slice = smaller(blocks.k, all - depth);
+    pack_a<typename Kernel::MathA, A::axes[0], A::axes[1]>(a + depth * a_k, a_m, a_k, Kernel::rows, slice, packed_a,
+                                                           packed_a_stride);
     if constexpr (scales_a<Kernel>) {
       constexpr f32 scale = missing_scale<typename Kernel::MathB, typename B::Type>();
-      for (i64 i = 0; i < Kernel::m; ++i) {
+      for (i64 i = 0; i < Kernel::rows; ++i) {
         for (i64 k = 0; k < slice; ++k) packed_a[i * packed_a_stride + k] *= scale;
       }
     }
-    multiply_few_rows<Kernel, columns>(packed_a, packed_a_stride, b + depth * b_k, b_k, slice, sums, blocks.n,
-                                       depth > 0);
+    multiply_few_rows<Kernel>(packed_a, packed_a_stride, b + depth * b_k, b_k, slice, columns, sums, blocks.n,
+                              depth > 0);
   }
-  close_gap<columns>(Kernel::m, sums, blocks.n);
-  epilogue<Kernel>(operands, 0, Kernel::m, column, columns, sums, blocks.n);
+  close_gap(Kernel::rows, columns, sums, blocks.n);
+  epilogue<Kernel>(operands, 0, Kernel::rows, column, columns, sums, blocks.n);
 }
 
 template <typename Kernel>
 LOW_INLINE void gemm_few_rows(const Operands& operands, unsigned char* scratch) {
-  constexpr GemmBlocks blocks = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k);
-  constexpr i64 rest = (Kernel::n - 1) % blocks.n + 1;
-  f32* const sums = reinterpret_cast<f32*>(scratch);
-  for (i64 column = 0; column + rest < Kernel::n; column += blocks.n) {
-    gemm_few_rows_block<Kernel, blocks.n>(operands, column, sums, sums + blocks.a_begin);
+  const i64 n = operands.extent(1);
+  const GemmBlocks blocks = gemm_blocks(tiling, Kernel::rows, n, operands.extent(2));
+  for (i64 column = 0, columns; column < n; column += columns) {
+    columns = smaller(blocks.n, n - column);
+    const i64 rest = n - column - columns;
+    if (rest > 0 && rest < lanes) columns -= tiling.panel_n;  // no block is below a vector
+    gemm_few_rows_block<Kernel>(operands, blocks, column, columns, reinterpret_cast<f32*>(scratch));
   }
-  gemm_few_rows_block<Kernel, rest>(operands, Kernel::n - rest, sums, sums + blocks.a_begin);
 }
 
 // f32 sums: blocked as tiling.h says.
@@ -199,7 +195,8 @@ template <typename Kernel>
 LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
-  constexpr GemmBlocks blocks = gemm_blocks(tiling, Kernel::m, Kernel::n, Kernel::k);
+  const i64 m = operands.extent(0), n = operands.extent(1), all = operands.extent(2);
+  const GemmBlocks blocks = gemm_blocks(tiling, m, n, all);
   f32* const sums = reinterpret_cast<f32*>(scratch);
   f32* const packed_a = sums + blocks.a_begin;
   f32* const packed_b = sums + blocks.b_begin;
@@ -207,22 +204,24 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
   const i64 b_k = operands.stride<B>(1, 0), b_n = operands.stride<B>(1, 1);
   const auto* a = operands.address<const typename A::Type>(0);
   const auto* b = operands.address<const typename B::Type>(1);
-  for (i64 row = 0; row < Kernel::m; row += blocks.m) {
-    const i64 rows = smaller(blocks.m, Kernel::m - row);
-    for (i64 column = 0; column < Kernel::n; column += blocks.n) {
-      const i64 columns = smaller(blocks.n, Kernel::n - column);
-      if constexpr (Kernel::k == 0) {
+  for (i64 row = 0; row < m; row += blocks.m) {
+    const i64 rows = smaller(blocks.m, m - row);
+    for (i64 column = 0; column < n; column += blocks.n) {
+      const i64 columns = smaller(blocks.n, n - column);
+      if (all == 0) {
         for (i64 i = 0; i < rows * blocks.n; ++i) sums[i] = 0;
         epilogue<Kernel>(operands, row, rows, column, columns, sums, blocks.n);
       }
-      for (i64 depth = 0; depth < Kernel::k; depth += blocks.k) {
-        const i64 slice = smaller(blocks.k, Kernel::k - depth);
-        pack_a<Kernel>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice, packed_a, packed_a_stride);
+      for (i64 depth = 0; depth < all; depth += blocks.k) {
+        const i64 slice = smaller(blocks.k, all - depth);
+        pack_a<typename Kernel::MathA, A::axes[0], A::axes[1]>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice,
+                                                               packed_a, packed_a_stride);
         for (i64 j = 0; j < columns; j += tiling.panel_n) {
           const i64 width = smaller(tiling.panel_n, columns - j);
-          pack_b<Kernel>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice, width, packed_b);
+          pack_b<typename Kernel::MathB, B::axes[0], B::axes[1]>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice,
+                                                                 width, packed_b);
           multiply_panels(rows, packed_a, packed_b, slice, sums + j, blocks.n, depth > 0);
-          if (depth + slice == Kernel::k) {
+          if (depth + slice == all) {
             epilogue<Kernel>(operands, row, rows, column + j, width, sums + j, blocks.n);
           }
         }
@@ -238,17 +237,18 @@ LOW_INLINE void gemm_plain(const Operands& operands) {
   using B = typename Kernel::B;
   using Sum = typename Kernel::Accumulate;
   constexpr i64 block_m = 4, block_n = 64;
+  const i64 m = operands.extent(0), n = operands.extent(1), depth = operands.extent(2);
   const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1);
   const i64 b_k = operands.stride<B>(1, 0), b_n = operands.stride<B>(1, 1);
   const auto* a = operands.address<const typename A::Type>(0);
   const auto* b = operands.address<const typename B::Type>(1);
-  for (i64 row = 0; row < Kernel::m; row += block_m) {
-    const i64 rows = smaller(block_m, Kernel::m - row);
-    for (i64 column = 0; column < Kernel::n; column += block_n) {
-      const i64 columns = smaller(block_n, Kernel::n - column);
+  for (i64 row = 0; row < m; row += block_m) {
+    const i64 rows = smaller(block_m, m - row);
+    for (i64 column = 0; column < n; column += block_n) {
+      const i64 columns = smaller(block_n, n - column);
       Sum sums[block_m][block_n] = {};
       Sum line[block_n] = {};
-      for (i64 k = 0; k < Kernel::k; ++k) {
+      for (i64 k = 0; k < depth; ++k) {
         for (i64 j = 0; j < columns; ++j)
           line[j] = convert<Sum>(convert<typename Kernel::MathB>(load(b + k * b_k + (column + j) * b_n)));
         for (i64 i = 0; i < rows; ++i) {
@@ -272,7 +272,7 @@ LOW_NOINLINE void gemm(const abi::Launch& launch, const abi::Command& command, u
   const Operands operands(launch, command);
   if constexpr (!is_same<typename Kernel::Accumulate, f32>) {
     gemm_plain<Kernel>(operands);
-  } else if constexpr (has_few_rows<Kernel>()) {
+  } else if constexpr (has_few_rows<Kernel>) {
     gemm_few_rows<Kernel>(operands, scratch);
   } else {
     gemm_blocked<Kernel>(operands, scratch);

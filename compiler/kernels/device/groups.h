@@ -134,15 +134,15 @@ LOW_INLINE void stage(To* to, const From* from, i64 stride, i64 count, Map map) 
   }
 }
 
-// The last inner axis that has more than one element, or the last one.
+// Of the inner axes the one of the innermost loop: the last one along which x moves, or the first.
 template <typename Kernel>
-constexpr int innermost() {
-  int axis = Kernel::rank - 1;
-  while (axis > Kernel::rank - Kernel::inner && Kernel::extents[axis] == 1) --axis;
-  return axis;
-}
+inline constexpr int innermost = last_moving<typename Kernel::X>(Kernel::rank - Kernel::inner, Kernel::rank);
 
 template <typename Kernel>
-inline constexpr RowPlan plan_of = row_plan(Kernel::rank, Kernel::inner, Kernel::extents, Kernel::X::axes);
+inline constexpr bool by_columns = Kernel::columns >= 0;
+// The outer axis along which results are written in blocks.
+template <typename Kernel>
+inline constexpr int block_axis =
+    by_columns<Kernel> ? Kernel::columns : last_moving<typename Kernel::Result>(0, Kernel::rank - Kernel::inner);
 
 }  // namespace low::device

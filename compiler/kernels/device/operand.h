@@ -19,6 +19,14 @@ struct OperandOf {
 template <typename Operand, int axis>
 inline constexpr Access access_along = Operand::axes[axis];
 
+// The last axis in [first, end) along which the operand moves, or `first`.
+template <typename Operand>
+constexpr int last_moving(int first, int end) {
+  int axis = end - 1;
+  while (axis > first && Operand::axes[axis] == Access::broadcast) --axis;
+  return axis;
+}
+
 template <typename... T>
 struct List {
   static constexpr int size = sizeof...(T);
@@ -28,8 +36,19 @@ struct List {
 struct Operands {
   const abi::Launch& launch;
   const abi::Operand* first;
+  const i64* data;  // of the command: the extents of the run
 
-  Operands(const abi::Launch& l, const abi::Command& command) : launch(l), first(l.operands + command.operand_begin) {}
+  Operands(const abi::Launch& l, const abi::Command& command)
+      : launch(l), first(l.operands + command.operand_begin), data(l.numbers + command.data) {}
+
+  i64 extent(int axis) const { return data[axis]; }
+  // Whether one of the first `rank` extents is 0.
+  bool nothing(int rank) const {
+    for (int axis = 0; axis < rank; ++axis) {
+      if (data[axis] == 0) return true;
+    }
+    return false;
+  }
 
   template <typename T>
   T* address(int i) const {

@@ -1,25 +1,16 @@
 // pointwise: result[i…] = body(inputs[i…]…).
 //
-// A kernel K has: rank, extents[rank], Inputs = List<OperandOf<…>…>, Result = OperandOf<…>, body(values…).
+// A kernel K has: rank, Inputs = List<OperandOf<…>…>, Result = OperandOf<…>, body(values…).
 #pragma once
 
 #include "compiler/kernels/device/operand.h"
 
 namespace low::device {
 
-// The axis of the innermost loop: the last that has more than one element.
-template <typename Kernel>
-constexpr int inner_axis() {
-  int axis = Kernel::rank - 1;
-  while (axis > 0 && Kernel::extents[axis] == 1) --axis;
-  return axis;
-}
-
 template <typename Kernel, typename Result, typename... Inputs, int... index>
 LOW_INLINE void pointwise_loops(const Operands& operands, List<Inputs...>, Indices<index...>) {
-  constexpr int inner = inner_axis<Kernel>();
+  constexpr int inner = last_moving<Result>(0, Kernel::rank);
   constexpr int count = sizeof...(Inputs);
-  constexpr i64 extent = Kernel::extents[inner];
   using T = typename Result::Type;
   // Per axis, then per operand; the result is the last. One entry more, as arrays are not empty.
   i64 strides[inner + 1][count + 1];
@@ -28,13 +19,13 @@ LOW_INLINE void pointwise_loops(const Operands& operands, List<Inputs...>, Indic
     strides[axis][count] = operands.template stride<Result>(count, axis);
   }
   // Axes that continue the innermost one in all operands are one loop with it.
-  i64 length = extent;
+  i64 length = operands.extent(inner);
   int outer = inner;
   while (outer > 0) {
     bool continues = true;
     for (int i = 0; i <= count; ++i) continues &= strides[outer - 1][i] == strides[inner][i] * length;
     if (!continues) break;
-    length *= Kernel::extents[--outer];
+    length *= operands.extent(--outer);
   }
   const unsigned char* bases[count + 1] = {operands.template address<const unsigned char>(index)...};
   T* result = operands.template address<T>(count);
@@ -48,7 +39,7 @@ LOW_INLINE void pointwise_loops(const Operands& operands, List<Inputs...>, Indic
     for (; axis >= 0; --axis) {
       ((bases[index] += strides[axis][index] * static_cast<i64>(sizeof(typename Inputs::Type))), ...);
       result += strides[axis][count];
-      if (++position[axis] < Kernel::extents[axis]) break;
+      if (++position[axis] < operands.extent(axis)) break;
       const i64 back = position[axis];
       ((bases[index] -= back * strides[axis][index] * static_cast<i64>(sizeof(typename Inputs::Type))), ...);
       result -= back * strides[axis][count];
@@ -60,10 +51,9 @@ LOW_INLINE void pointwise_loops(const Operands& operands, List<Inputs...>, Indic
 
 template <typename Kernel>
 LOW_NOINLINE void pointwise(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
-  for (const i64 extent : Kernel::extents) {
-    if (extent == 0) return;
-  }
-  pointwise_loops<Kernel, typename Kernel::Result>(Operands(launch, command), typename Kernel::Inputs{},
+  const Operands operands(launch, command);
+  if (operands.nothing(Kernel::rank)) return;
+  pointwise_loops<Kernel, typename Kernel::Result>(operands, typename Kernel::Inputs{},
                                                    MakeIndices<Kernel::Inputs::size>{});
 }
 

@@ -1,8 +1,8 @@
 // reduce: result[o…] = body(map(x[o…, i…]) combined over i…, extras[o…]…).
 //
-// A kernel K has: rank, inner, extents[rank]; Accumulate; X = OperandOf<…> over all axes; Extras = List<OperandOf<…>…>
-// and Result over the outer axes; Sum: what body's first argument is; kind (a Combine); index: whether it gives the
-// place of the extreme element, last: of the last one; map(element) -> Accumulate; body(sum, values…).
+// A kernel K has: rank, inner, columns (-1: none); Accumulate; X = OperandOf<…> over all axes; Extras = List<OperandOf<…>…> and
+// Result over the outer axes; Sum: what body's first argument is; kind (a Combine); index: whether it gives the place of
+// the extreme element, last: of the last one; map(element) -> Accumulate; body(sum, values…).
 #pragma once
 
 #include "compiler/kernels/device/groups.h"
@@ -22,12 +22,11 @@ LOW_INLINE bool replaces(T candidate, T best) {
   }
 }
 
-// The group whose elements begin at `x`; `inside` walks over all inner axes but the innermost.
+// The group whose elements begin at `x`, `length` of them `stride` apart along the innermost axis; `inside` walks over
+// the other inner axes.
 template <typename Kernel, typename Inside>
-LOW_INLINE typename Kernel::Sum reduce_row(const typename Kernel::X::Type* x, i64 stride, Inside& inside) {
-  constexpr int axis = innermost<Kernel>();
-  constexpr i64 length = Kernel::extents[axis];
-  constexpr Access access = Kernel::X::axes[axis];
+LOW_INLINE typename Kernel::Sum reduce_row(const typename Kernel::X::Type* x, i64 stride, i64 length, Inside& inside) {
+  constexpr Access access = Kernel::X::axes[innermost<Kernel>];
   using Value = typename Kernel::Accumulate;
   const auto map = [](auto value) __attribute__((always_inline)) { return Kernel::map(value); };
   if constexpr (Kernel::index) {
@@ -70,8 +69,7 @@ template <typename Kernel, typename Inside>
 LOW_INLINE void reduce_columns(const typename Kernel::X::Type* x, i64 count, Inside& inside,
                                typename Kernel::Sum* sums) {
   using Value = typename Kernel::Accumulate;
-  constexpr i64 width = plan_of<Kernel>.width;
-  alignas(64) Value block[width];
+  alignas(64) Value block[block_of_groups];
   const auto map = [](auto value) __attribute__((always_inline)) { return Kernel::map(value); };
   if constexpr (Kernel::index) {
     stage<Access::unit>(block, x, 1, count, map);
@@ -87,7 +85,7 @@ LOW_INLINE void reduce_columns(const typename Kernel::X::Type* x, i64 count, Ins
       }
     }
   } else {
-    for (i64 i = 0; i < width; ++i) block[i] = identity_of<Kernel::kind, Value>();
+    for (i64 i = 0; i < count; ++i) block[i] = identity_of<Kernel::kind, Value>();
     for (i64 i = 0; i < count; ++i) sums[i] = identity_of<Kernel::kind, Value>();
     if (inside.empty()) return;
     i64 rows = 0;
@@ -111,34 +109,34 @@ template <typename Kernel, typename Result, typename... Extras, int... index>
 LOW_INLINE void reduce_groups(const Operands& operands, List<Extras...>, Indices<index...>) {
   using X = typename Kernel::X;
   using T = typename Result::Type;
-  constexpr RowPlan plan = plan_of<Kernel>;
-  constexpr int axis = plan.axis, outer = Kernel::rank - Kernel::inner, extras = sizeof...(Extras), last = extras + 1;
-  constexpr int inner_axis = innermost<Kernel>();
+  constexpr int axis = block_axis<Kernel>, inner_axis = innermost<Kernel>;
+  constexpr int outer = Kernel::rank - Kernel::inner, extras = sizeof...(Extras), last = extras + 1;
   const auto* x = operands.address<const typename X::Type>(0);
   T* result = operands.address<T>(last);
   const unsigned char* bases[extras + 1] = {operands.template address<const unsigned char>(1 + index)..., nullptr};
   Walker<outer, last + 1> outside;
   for (int a = 0; a < outer; ++a) {
     if (a == axis) continue;
-    outside.add(Kernel::extents[a], operands.template stride<X>(0, a),
+    outside.add(operands.extent(a), operands.template stride<X>(0, a),
                 operands.template stride<Extras>(1 + index, a)..., operands.template stride<Result>(last, a));
   }
   Walker<Kernel::inner, 1> inside;
   for (int a = outer; a < Kernel::rank; ++a) {
-    if (plan.columns || a != inner_axis) inside.add(Kernel::extents[a], operands.template stride<X>(0, a));
+    if (by_columns<Kernel> || a != inner_axis) inside.add(operands.extent(a), operands.template stride<X>(0, a));
   }
   const i64 x_step = operands.template stride<X>(0, axis), result_step = operands.template stride<Result>(last, axis);
   const i64 x_inner = operands.template stride<X>(0, inner_axis);
   const i64 steps[extras + 1] = {operands.template stride<Extras>(1 + index, axis)..., 0};
-  alignas(64) typename Kernel::Sum sums[plan.width];
+  const i64 groups = operands.extent(axis), length = operands.extent(inner_axis);
+  alignas(64) typename Kernel::Sum sums[block_of_groups];
   do {
-    for (i64 begin = 0; begin < Kernel::extents[axis]; begin += plan.width) {
-      const i64 count = smaller(plan.width, Kernel::extents[axis] - begin);
+    for (i64 begin = 0; begin < groups; begin += block_of_groups) {
+      const i64 count = smaller(block_of_groups, groups - begin);
       const typename X::Type* from = x + outside.offsets[0] + begin * x_step;
-      if constexpr (plan.columns) {
+      if constexpr (by_columns<Kernel>) {
         reduce_columns<Kernel>(from, count, inside, sums);
       } else {
-        for (i64 i = 0; i < count; ++i) sums[i] = reduce_row<Kernel>(from + i * x_step, x_inner, inside);
+        for (i64 i = 0; i < count; ++i) sums[i] = reduce_row<Kernel>(from + i * x_step, x_inner, length, inside);
       }
       map_row<Kernel, Result::axes[axis]>(count, result + outside.offsets[last] + begin * result_step, result_step,
                                           Cursor<typename Kernel::Sum, Access::unit>{sums, 1},
@@ -152,10 +150,9 @@ LOW_INLINE void reduce_groups(const Operands& operands, List<Extras...>, Indices
 
 template <typename Kernel>
 LOW_NOINLINE void reduce(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
-  for (int axis = 0; axis < Kernel::rank - Kernel::inner; ++axis) {
-    if (Kernel::extents[axis] == 0) return;
-  }
-  reduce_groups<Kernel, typename Kernel::Result>(Operands(launch, command), typename Kernel::Extras{},
+  const Operands operands(launch, command);
+  if (operands.nothing(Kernel::rank - Kernel::inner)) return;
+  reduce_groups<Kernel, typename Kernel::Result>(operands, typename Kernel::Extras{},
                                                  MakeIndices<Kernel::Extras::size>{});
 }
 

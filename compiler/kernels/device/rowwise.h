@@ -1,8 +1,8 @@
 // rowwise: result[o…, i…] = body(x[o…, i…] normalized over i…, extras[o…, i…]…).
 //
-// A kernel K has: rank, inner, extents[rank]; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras =
-// List<OperandOf<…>…> over all axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds row_plan's
-// elements. The result may lie exactly where an operand lies.
+// A kernel K has: rank, inner, columns (-1: none), long_rows; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras =
+// List<OperandOf<…>…> over all axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds
+// kept_elements. The result may lie exactly where an operand lies.
 #pragma once
 
 #include "compiler/kernels/device/groups.h"
@@ -86,6 +86,8 @@ struct Groups {
   typename Kernel::Accumulate* kept;
   Walk& outside;
   Walk& inside;
+  i64 count;   // elements of a group
+  i64 length;  // along the axis of the innermost loops
   Write write;
 
   // Values of x from element `begin` of that axis on, at the walkers' positions.
@@ -101,19 +103,18 @@ struct Groups {
 template <typename Kernel, typename G>
 LOW_INLINE void normalize_columns(const G& groups) {
   using F = typename Kernel::Accumulate;
-  constexpr RowPlan plan = plan_of<Kernel>;
-  constexpr int axis = plan.axis;
-  constexpr i64 count = plan.count;
+  const i64 count = groups.count, width = kept_columns(groups.length);
   F* const kept = groups.kept;
   auto &outside = groups.outside, &inside = groups.inside;
-  constexpr i64 width = plan.width;
-  alignas(64) F shift[width], factor[width], block[width];
-  const auto rows = [&](auto f) __attribute__((always_inline)) {
-    for (i64 row = 0; row < count; ++row) {
-      F* const p = kept + row * width;
+  alignas(64) F shift[block_of_groups], factor[block_of_groups], block[block_of_groups];
+  const auto columns_of = [&](F* p, auto f) __attribute__((always_inline)) {
+    for (i64 unit = 0; unit < width; unit += column_unit) {
 #pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-      for (i64 i = 0; i < width; ++i) f(p[i], i);
+      for (i64 i = unit; i < unit + column_unit; ++i) f(p[i], i);
     }
+  };
+  const auto rows = [&](auto f) __attribute__((always_inline)) {
+    for (i64 row = 0; row < count; ++row) columns_of(kept + row * width, f);
   };
   // total[i] = sum of f over column i, in blocks of 64 rows.
   const auto sums = [&](F* total, auto f) __attribute__((always_inline)) {
@@ -121,16 +122,14 @@ LOW_INLINE void normalize_columns(const G& groups) {
     for (i64 begin = 0; begin < count; begin += 64) {
       for (i64 i = 0; i < width; ++i) block[i] = 0;
       for (i64 row = begin; row < smaller(begin + 64, count); ++row) {
-        const F* const p = kept + row * width;
-#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-        for (i64 i = 0; i < width; ++i) block[i] += f(p[i], i);
+        columns_of(kept + row * width, [&](F value, i64 i) __attribute__((always_inline)) { block[i] += f(value, i); });
       }
       for (i64 i = 0; i < width; ++i) total[i] += block[i];
     }
   };
   do {
-    for (i64 begin = 0; begin < Kernel::extents[axis]; begin += width) {
-      const i64 columns = smaller(width, Kernel::extents[axis] - begin);
+    for (i64 begin = 0; begin < groups.length; begin += width) {
+      const i64 columns = smaller(width, groups.length - begin);
       i64 row = 0;
       do {
         F* const to = kept + row++ * width;
@@ -169,15 +168,13 @@ template <typename Kernel, typename G>
 LOW_INLINE void normalize_rows(const G& groups) {
   using F = typename Kernel::Accumulate;
   using X = typename Kernel::X;
-  constexpr int inner_axis = innermost<Kernel>();
-  constexpr i64 count = plan_of<Kernel>.count;
+  const i64 count = groups.count, length = groups.length;
   F* const kept = groups.kept;
   auto &outside = groups.outside, &inside = groups.inside;
-  constexpr i64 length = Kernel::extents[inner_axis];
-  constexpr bool whole = count <= max_kept_row;
+  constexpr bool whole = !Kernel::long_rows;
   // Calls f(values, place of the first along the innermost axis, number of values) for the group, piece by piece.
   const auto staged = [&](i64 begin, i64 values, F* to) __attribute__((always_inline)) {
-    groups.template stage_at<X::axes[inner_axis]>(begin, groups.x_step, values, to);
+    groups.template stage_at<X::axes[innermost<Kernel>]>(begin, groups.x_step, values, to);
   };
   const auto pieces = [&](auto f) __attribute__((always_inline)) {
     do {
@@ -246,21 +243,21 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
   using X = typename Kernel::X;
   using F = typename Kernel::Accumulate;
   using T = typename Result::Type;
-  constexpr RowPlan plan = plan_of<Kernel>;
   constexpr int outer = Kernel::rank - Kernel::inner, extras = sizeof...(Extras), last = extras + 1;
-  constexpr int inner_axis = innermost<Kernel>();
+  // The axis of the innermost loops.
+  constexpr int axis = by_columns<Kernel> ? Kernel::columns : innermost<Kernel>;
   const auto* x = operands.address<const typename X::Type>(0);
   T* result = operands.address<T>(last);
   const unsigned char* bases[extras + 1] = {operands.template address<const unsigned char>(1 + index)..., nullptr};
   Walker<Kernel::rank, last + 1> outside, inside;
   for (int a = 0; a < Kernel::rank; ++a) {
-    if (plan.columns ? a == plan.axis : a == inner_axis) continue;
+    if (a == axis) continue;
     (a < outer ? outside : inside)
-        .add(Kernel::extents[a], operands.template stride<X>(0, a), operands.template stride<Extras>(1 + index, a)...,
+        .add(operands.extent(a), operands.template stride<X>(0, a), operands.template stride<Extras>(1 + index, a)...,
              operands.template stride<Result>(last, a));
   }
-  // The axis of the innermost loops.
-  constexpr int axis = plan.columns ? plan.axis : inner_axis;
+  i64 count = 1;
+  for (int a = outer; a < Kernel::rank; ++a) count *= operands.extent(a);
   const i64 x_step = operands.template stride<X>(0, axis), result_step = operands.template stride<Result>(last, axis);
   const i64 steps[extras + 1] = {operands.template stride<Extras>(1 + index, axis)..., 0};
   // Writes elements [begin, begin + length) along `axis` at the walkers' positions from normalized values.
@@ -273,8 +270,9 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
                 inside.offsets[1 + index] + begin * steps[index],
             steps[index]}...);
   };
-  const Groups<Kernel, Walker<Kernel::rank, last + 1>, decltype(write)> groups{x, x_step, kept, outside, inside, write};
-  if constexpr (plan.columns) {
+  const Groups<Kernel, Walker<Kernel::rank, last + 1>, decltype(write)> groups{
+      x, x_step, kept, outside, inside, count, operands.extent(axis), write};
+  if constexpr (by_columns<Kernel>) {
     normalize_columns<Kernel>(groups);
   } else {
     normalize_rows<Kernel>(groups);
@@ -283,11 +281,9 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
 
 template <typename Kernel>
 LOW_NOINLINE void rowwise(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
-  for (const i64 extent : Kernel::extents) {
-    if (extent == 0) return;
-  }
-  rowwise_groups<Kernel, typename Kernel::Result>(Operands(launch, command),
-                                                  reinterpret_cast<typename Kernel::Accumulate*>(scratch),
+  const Operands operands(launch, command);
+  if (operands.nothing(Kernel::rank)) return;
+  rowwise_groups<Kernel, typename Kernel::Result>(operands, reinterpret_cast<typename Kernel::Accumulate*>(scratch),
                                                   typename Kernel::Extras{}, MakeIndices<Kernel::Extras::size>{});
 }
 

@@ -45,7 +45,7 @@ void Expander::fill_box(const std::optional<Placed>& scalar, const Placed& to, D
   }
   const Strides strides[] = {to.layout.strides};
   const CollapsedBox loops = collapse(extents, strides);
-  KernelContract contract{.family = PointwiseKernel(), .extents = loops.extents};
+  KernelContract contract{.family = PointwiseKernel()};
   std::vector<View> views;
   Strides nowhere = loops.extents;
   for (int axis = 0; axis < nowhere.rank(); ++axis) nowhere[axis] = 0;
@@ -56,10 +56,8 @@ void Expander::fill_box(const std::optional<Placed>& scalar, const Placed& to, D
     contract.operands.push_back({dtype, std::vector<Access>(static_cast<size_t>(nowhere.rank()), Access::broadcast)});
   }
   views.push_back(view(to, offset, loops.extents, loops.strides[0]));
-  contract.operands.push_back({dtype, {}});
-  for (int axis = 0; axis < loops.extents.rank(); ++axis)
-    contract.operands.back().access.push_back(access_of(loops.extents[axis], loops.strides[0][axis]));
-  builder_.run(builder_.contract(contract), part.tile, views);
+  contract.operands.push_back({dtype, access_list(loops.extents, loops.strides[0])});
+  builder_.run(configured(builder_, contract, loops.extents), part.tile, views);
 }
 
 // Calls function(part) for each part of a result with elements, until one fails.

@@ -105,7 +105,9 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
   const Shape scores{rows, keys}, output{rows, extents_.dv};
   switch (stage.kind) {
     case Kind::flash: {
-      contract.family = AttentionKernel{.math = math_,
+      contract.family = AttentionKernel{.d = extents_.d,
+                                        .dv = extents_.dv,
+                                        .math = math_,
                                         .accumulate = sum_,
                                         .masked = masked(),
                                         .causal = causal,
@@ -115,7 +117,6 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
                                         .scale = attributes_.scale,
                                         .softcap = attributes_.softcap,
                                         .masked_score = attributes_.masked_score};
-      contract.extents = {rows, keys, extents_.d, extents_.dv};
       const Shape state{rows, extents_.dv + 2};
       add(q_, {rows, extents_.d}, next());
       add(k_, {keys, extents_.d}, next());
@@ -134,7 +135,6 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
     }
     case Kind::scores:
       contract.family = GemmKernel{score_math_.a, score_math_.b, sum_, extents_.d};
-      contract.extents = {rows, keys, extents_.d};
       contract.expr = scores_expr();
       add(q_, {rows, extents_.d}, next());
       add(k_, {extents_.d, keys}, turned());
@@ -146,14 +146,12 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       contract.family =
           RowwiseKernel{.kind = attributes_.empty_is_zero ? Rowwise::Kind::masked_softmax : Rowwise::Kind::softmax,
                         .accumulate = sum_};
-      contract.extents = scores;
       contract.expr = converted(sum_, sum_);
       add(sum_, scores, next());
       add(sum_, scores, next());
       break;
     case Kind::sums:
       contract.family = GemmKernel{value_math_.a, value_math_.b, sum_, keys};
-      contract.extents = {rows, extents_.dv, keys};
       contract.expr = epilogue_;
       add(sum_, scores, next());
       add(v_, {keys, extents_.dv}, next());
@@ -161,6 +159,7 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       add(result_, output, next());
       break;
   }
+  configure(contract, run_extents(contract, form.extents));
   return form;
 }
 

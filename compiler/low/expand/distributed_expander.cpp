@@ -261,14 +261,13 @@ Result<void> DistributedExpander::expand_pointwise(RegionState& region, const Op
     strides.reserve(places.size());
     for (const Placed& place : places) strides.push_back(place.layout.strides);
     const CollapsedBox box = collapse({rect.rows, rect.columns}, strides);
-    contract.extents = box.extents;
     RunForm form;
     for (size_t i = 0; i < places.size(); ++i) {
       const ValueId value = i < operands.size() ? operands[i] : result;
       contract.operands.push_back({graph.type(value).dtype, access_list(box.extents, box.strides[i])});
       form.geometries.push_back(geometry(box.extents, box.strides[i]));
     }
-    form.contract = builder_.contract(contract);
+    form.contract = configured(builder_, contract, box.extents);
     return form;
   };
   LOW_TRY_VOID(begin_superstep());
@@ -299,10 +298,10 @@ Result<void> DistributedExpander::expand_rows(RegionState& region, const Op& op)
   std::vector<Placed> places;
   const auto make_form = [&](const Rect& rect) {
     KernelContract contract = group;
-    contract.extents = {rect.rows, x->columns};
+    const Shape extents{rect.rows, x->columns};
     RunForm form;
     for (size_t i = 0; i < places.size(); ++i) {
-      Shape box = contract.extents;
+      Shape box = extents;
       Strides steps = places[i].layout.strides;
       if (contract.is<ReduceKernel>() && i > 0) {  // one element a row
         box = {box[0]};
@@ -311,7 +310,7 @@ Result<void> DistributedExpander::expand_rows(RegionState& region, const Op& op)
       contract.operands[i].access = access_list(box, steps);
       form.geometries.push_back(geometry(box, steps));
     }
-    form.contract = builder_.contract(contract);
+    form.contract = configured(builder_, contract, extents);
     return form;
   };
   LOW_TRY_VOID(begin_superstep());

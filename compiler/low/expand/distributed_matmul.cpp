@@ -197,7 +197,7 @@ class DistributedExpander::MatmulExpansion {
   // Of the run over places_ for (m, n, k) elements.
   RunForm product_form(const Shape& extents, Kind kind) {
     const int64_t m = extents[0], n = extents[1], k = extents[2];
-    KernelContract contract{.family = GemmKernel{math_.a, math_.b, accumulate(), k}, .extents = extents};
+    KernelContract contract{.family = GemmKernel{math_.a, math_.b, accumulate(), plan_.block_k}};
     RunForm form;
     const auto add = [&](const Shape& box, bool transposed, DType dtype) {
       const Strides strides = logical(places_[form.geometries.size()], transposed);
@@ -212,7 +212,7 @@ class DistributedExpander::MatmulExpansion {
     add({m, n}, false, kind.final ? result_type_.dtype : accumulate());
     contract.expr = with_partials(kind.final ? epilogue_ : plain_sum(accumulate()), accumulate(),
                                   kind.final ? extra_count() : 0, kind.adds ? 1 : 0);
-    form.contract = e_.builder_.contract(contract);
+    form.contract = configured(e_.builder_, contract, extents);
     return form;
   }
 
@@ -242,7 +242,7 @@ class DistributedExpander::MatmulExpansion {
 
   // Of the run over places_: the first partial sum, the extras, the other partial sums, the result.
   RunForm sum_form(const Shape& extents) {
-    KernelContract contract{.family = PointwiseKernel(), .extents = extents};
+    KernelContract contract{.family = PointwiseKernel()};
     contract.expr = with_partials(epilogue_, accumulate(), extra_count(), static_cast<int>(plan_.grid_k) - 1);
     RunForm form;
     for (size_t i = 0; i < places_.size(); ++i) {
@@ -251,7 +251,7 @@ class DistributedExpander::MatmulExpansion {
       contract.operands.push_back({dtype, access_list(extents, places_[i].layout.strides)});
       form.geometries.push_back(e_.geometry(extents, places_[i].layout.strides));
     }
-    form.contract = e_.builder_.contract(contract);
+    form.contract = configured(e_.builder_, contract, extents);
     return form;
   }
 

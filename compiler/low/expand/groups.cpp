@@ -128,8 +128,8 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
       return fail(ErrorKind::unsupported, fmt::format("expand: operation \"{}\" ({}) has more than {} separate axes",
                                                       op.name, kind_name(op.attributes), max_rank));
     }
-    contract.extents = outside.extents;
-    append_all(contract.extents, inside.extents);
+    Shape space = outside.extents;
+    append_all(space, inside.extents);
     std::vector<View> views;
     for (size_t i = 0; i < places.size(); ++i) {
       Shape box = outside.extents;
@@ -142,7 +142,7 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
       views.push_back(view(places[i], places[i].layout.offset + begin, box, steps));
       contract.operands[i].access = access_list(box, steps);
     }
-    builder_.run(builder_.contract(contract), TileId(part % machine_.tiles), views);
+    builder_.run(configured(builder_, contract, space), TileId(part % machine_.tiles), views);
   }
   builder_.end_superstep();
   return {};
@@ -152,7 +152,6 @@ GatherRun gather_run(const KernelContract& contract, const Shape& extents, std::
                      const Shape& indexed, const Strides& indexed_strides, int64_t index_stride) {
   GatherRun run{.contract = contract, .boxes = {}, .strides = {}};
   const CollapsedBox outside = collapse(extents, strides);
-  run.contract.extents = outside.extents;
   for (size_t i = 0; i < 3; ++i) {
     run.boxes[i] = outside.extents;
     run.strides[i] = outside.strides[i];
@@ -166,7 +165,6 @@ GatherRun gather_run(const KernelContract& contract, const Shape& extents, std::
     return run;
   }
   for (int i = 0; i < indexed.rank(); ++i) {
-    run.contract.extents.append(indexed[i]);
     run.boxes[0].append(indexed[i]);
     run.strides[0].append(indexed_strides[i]);
     run.contract.operands[0].access.push_back(access_of(indexed[i], indexed_strides[i]));

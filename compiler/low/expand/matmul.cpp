@@ -135,7 +135,6 @@ class Expander::MatmulExpansion {
   void run_block(KernelContract& contract, int64_t batch, Range rows, Range columns, uint32_t p, TileId tile) {
     const Range depth = part_range(k_, plan_.grid_k, p);
     std::vector<View> views;
-    contract.extents = {rows.size(), columns.size(), depth.size()};
     for (size_t i = 0; i < contract.operands.size(); ++i) {
       const bool is_result = i + 1 == contract.operands.size();
       const Matrix operand = !is_result ? matrices_[i] : split() ? partial(p) : result();
@@ -147,7 +146,7 @@ class Expander::MatmulExpansion {
       contract.operands[i].access = {access_of(down.size(), operand.row_stride),
                                      access_of(across.size(), operand.column_stride)};
     }
-    e_.builder_.run(e_.builder_.contract(contract), tile, views);
+    e_.builder_.run(configured(e_.builder_, contract, {rows.size(), columns.size(), depth.size()}), tile, views);
   }
 
   // Another superstep: the tiles share the rows, add up and apply the epilogue.
@@ -158,21 +157,20 @@ class Expander::MatmulExpansion {
     e_.builder_.begin_superstep();
     for (const Part& part : matmul_parts(shape(), plan_)) {
       const int64_t batch = part.rect.row / m_, row = part.rect.row % m_;
-      sum.extents = {part.rect.rows, part.rect.columns};
+      const Shape extents{part.rect.rows, part.rect.columns};
       sum.operands.clear();
       std::vector<View> views;
       const auto add = [&](const Matrix& operand, DType dtype) {
         const int64_t offset =
             batch_offset(operand, shape(), batch) + row * operand.row_stride + part.rect.column * operand.column_stride;
-        views.push_back(e_.view(*operand.place, offset, sum.extents, {operand.row_stride, operand.column_stride}));
-        sum.operands.push_back(
-            {dtype, {access_of(sum.extents[0], operand.row_stride), access_of(sum.extents[1], operand.column_stride)}});
+        views.push_back(e_.view(*operand.place, offset, extents, {operand.row_stride, operand.column_stride}));
+        sum.operands.push_back({dtype, access_list(extents, {operand.row_stride, operand.column_stride})});
       };
       add(partial(0), accumulate());
       for (size_t i = 2; i < operands_.size(); ++i) add(matrices_[i], dtype(i));
       for (uint32_t p = 1; p < plan_.grid_k; ++p) add(partial(p), accumulate());
       add(result(), type_.dtype);
-      e_.builder_.run(e_.builder_.contract(sum), TileId(part.tile.index % e_.machine_.tiles), views);
+      e_.builder_.run(configured(e_.builder_, sum, extents), TileId(part.tile.index % e_.machine_.tiles), views);
     }
     e_.builder_.end_superstep();
   }

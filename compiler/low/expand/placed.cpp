@@ -38,6 +38,11 @@ Expr converted(DType from, DType to) {
   return std::move(expr).finish(expr.convert(input, to));
 }
 
+ContractId configured(TileGraphBuilder& builder, KernelContract& contract, const Shape& extents) {
+  configure(contract, extents);
+  return builder.contract(contract);
+}
+
 Access access_of(int64_t extent, int64_t stride) {
   if (extent == 1 || stride == 0) return Access::broadcast;
   return stride == 1 ? Access::unit : Access::strided;

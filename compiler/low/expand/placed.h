@@ -31,6 +31,9 @@ MathRate product_math(const Machine& machine, DType sum, DType a, DType b);
 // The expression that converts its input.
 Expr converted(DType from, DType to);
 
+// The contract's id, once it is configured for runs of these extents.
+ContractId configured(TileGraphBuilder& builder, KernelContract& contract, const Shape& extents);
+
 // The class of an axis with this extent and stride.
 Access access_of(int64_t extent, int64_t stride);
 std::vector<Access> access_list(const Shape& extents, const Strides& strides);

@@ -36,16 +36,13 @@ void Expander::expand_pointwise(RegionState& region, const Op& op, const SplitPl
     }
     if (extents.elements() == 0) continue;
     const CollapsedBox box = collapse(extents, strides);
-    contract.extents = box.extents;
     std::vector<View> views;
     for (size_t i = 0; i < places.size(); ++i) {
       const int64_t first = extents.rank() > 0 ? range.begin * strides[i][axis] : 0;
       views.push_back(view(places[i], places[i].layout.offset + first, box.extents, box.strides[i]));
-      contract.operands[i].access.clear();
-      for (int a = 0; a < box.extents.rank(); ++a)
-        contract.operands[i].access.push_back(access_of(box.extents[a], box.strides[i][a]));
+      contract.operands[i].access = access_list(box.extents, box.strides[i]);
     }
-    builder_.run(builder_.contract(contract), TileId(part % machine_.tiles), views);
+    builder_.run(configured(builder_, contract, box.extents), TileId(part % machine_.tiles), views);
   }
   builder_.end_superstep();
 }
