@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 

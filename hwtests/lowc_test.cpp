@@ -545,7 +545,7 @@ TEST_F(Lowc, PrintingAnEarlyStageStillWritesThePackage) {
   for (const std::string stage : {"import", "graph"}) {
     const Outcome outcome = lowc("compile t.onnx --print " + stage + " -o " + stage + ".low");
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.out.substr(0, 11), "low-graph 1");
+    EXPECT_EQ(outcome.out.substr(0, 11), "low-graph 2");
     EXPECT_EQ(lowc("inspect " + stage + ".low").code, 0) << stage;
   }
 }

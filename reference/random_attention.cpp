@@ -6,7 +6,6 @@
 #include <limits>
 #include <vector>
 
-#include "compiler/graph/shapes.h"
 
 namespace low::reference {
 namespace {

@@ -7,7 +7,6 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/emit_expr.h"
 #include "compiler/codegen/targets.h"
-#include "compiler/graph/kind_names.h"
 #include "compiler/kernels/device_library.h"
 
 namespace low {

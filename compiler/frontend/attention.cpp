@@ -8,7 +8,6 @@
 
 #include "compiler/frontend/importer.h"
 #include "compiler/frontend/terms.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

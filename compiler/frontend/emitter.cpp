@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "compiler/graph/fold.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compiler/frontend/importer.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

@@ -1,29 +1,14 @@
 #include "compiler/graph/graph.h"
 
 #include <algorithm>
-#include <array>
 
-#include <fmt/format.h>
-
-#include "compiler/graph/shapes.h"
 #include "runtime/base/error.h"
 
 namespace low {
 
-std::string to_string(const Type& type) { return fmt::format("{}{}", name(type.dtype), to_string(type.shape)); }
-
 bool Repeat::operator==(const Repeat& other) const {
   return count == other.count && carried == other.carried && invariant == other.invariant &&
          iterated == other.iterated && collected == other.collected && *body == *other.body;
-}
-
-std::string_view kind_name(const Attributes& attributes) {
-  // In the order of the variant's alternatives.
-  static constexpr std::array<std::string_view, std::variant_size_v<Attributes>> names = {
-      "input", "constant", "output",   "pointwise",  "matmul",  "reshape",  "transpose",
-      "slice", "expand",   "quantize", "dequantize", "cast",    "repeat",   "concat",
-      "pad",   "gather",   "reduce",   "cumulative", "rowwise", "attention"};
-  return names[attributes.index()];
 }
 
 bool operator==(const Graph& a, const Graph& b) {

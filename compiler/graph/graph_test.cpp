@@ -119,30 +119,30 @@ TEST(Graph, GarbageIsRefusedWithALine) {
   };
   const Case cases[] = {
       {"", "line 1"},
-      {"low-graph 2\n", "line 1"},
-      {"low-graph 1\n%0 = input\n", "line 2"},
-      {"low-graph 1\n%1 = input : f32[]\n", "numbered"},
-      {"low-graph 1\n%0 = input : f99[]\n", "dtype"},
-      {"low-graph 1\n%0 = input : f32[-1]\n", "illegal shape"},
-      {"low-graph 1\n%0 = input : f32[9999999999,9999999999]\n", "illegal shape"},
-      {"low-graph 1\n%0 = input : f32[1,1,1,1,1,1,1,1,1]\n", "illegal shape"},
-      {"low-graph 1\n%0 = input : f32[2] {x}\n", "unexpected attribute"},
-      {"low-graph 1\n%0 = input : f32[2] \"a\" b\n", "end of the line"},
-      {"low-graph 1\n%0 = input : f32[2] \"a\n", "unterminated"},
-      {"low-graph 1\n%0 = input : f32[2] \"a\\q\"\n", "escape"},
-      {"low-graph 1\noutput %0\n", "unknown value"},
-      {"low-graph 1\n%0 = constant : f32[2] {data=[1]}\n", "1 elements"},
-      {"low-graph 1\n%0 = constant : f32[1] {data=[x]}\n", "bad element"},
-      {"low-graph 1\n%0 = constant : f32[1]\n", "0 elements"},
-      {"low-graph 1\n%0 = constant : f32[1] {sha256=00}\n", "not given"},
-      {"low-graph 1\n%0 = constant : f32[68719476736] {data=[1]}\n", "1 elements"},
-      {"low-graph 1\n%0 = input : f32[2]\n%1 = cast %0 : f32[3]\n", "operation 1 (cast)"},
-      {"low-graph 1\n%0 = magic : f32[2]\n", "unknown operation"},
-      {"low-graph 1\n%0 = input : f32[2]\n%1 = pointwise %0 : f32[2] {expr=\"t0 = x\"}\n", "line 3"},
-      {"low-graph 1\n%0 = repeat : f32[2] {count=1 carried=0 invariant=0 iterated=0 collected=0} {\n",
+      {"low-graph 3\n", "line 1"},
+      {"low-graph 2\n%0 = input\n", "line 2"},
+      {"low-graph 2\n%1 = input : f32[]\n", "numbered"},
+      {"low-graph 2\n%0 = input : f99[]\n", "dtype"},
+      {"low-graph 2\n%0 = input : f32[-1]\n", "illegal shape"},
+      {"low-graph 2\n%0 = input : f32[9999999999,9999999999]\n", "illegal shape"},
+      {"low-graph 2\n%0 = input : f32[1,1,1,1,1,1,1,1,1]\n", "illegal shape"},
+      {"low-graph 2\n%0 = input : f32[2] {x}\n", "unexpected attribute"},
+      {"low-graph 2\n%0 = input : f32[2] \"a\" b\n", "end of the line"},
+      {"low-graph 2\n%0 = input : f32[2] \"a\n", "unterminated"},
+      {"low-graph 2\n%0 = input : f32[2] \"a\\q\"\n", "escape"},
+      {"low-graph 2\noutput %0\n", "unknown value"},
+      {"low-graph 2\n%0 = constant : f32[2] {data=[1]}\n", "1 elements"},
+      {"low-graph 2\n%0 = constant : f32[1] {data=[x]}\n", "bad element"},
+      {"low-graph 2\n%0 = constant : f32[1]\n", "0 elements"},
+      {"low-graph 2\n%0 = constant : f32[1] {sha256=00}\n", "not given"},
+      {"low-graph 2\n%0 = constant : f32[68719476736] {data=[1]}\n", "1 elements"},
+      {"low-graph 2\n%0 = input : f32[2]\n%1 = cast %0 : f32[3]\n", "operation 1 (cast)"},
+      {"low-graph 2\n%0 = magic : f32[2]\n", "unknown operation"},
+      {"low-graph 2\n%0 = input : f32[2]\n%1 = pointwise %0 : f32[2] {expr=\"t0 = x\"}\n", "line 3"},
+      {"low-graph 2\n%0 = repeat : f32[2] {count=1 carried=0 invariant=0 iterated=0 collected=0} {\n",
        "without its end"},
-      {"low-graph 1\n%0 = repeat : f32[2] {count=-1 carried=0 invariant=0 iterated=0 collected=0} {\n}\n", "count"},
-      {"low-graph 1\n}\n", "unexpected '}'"},
+      {"low-graph 2\n%0 = repeat : f32[2] {count=-1 carried=0 invariant=0 iterated=0 collected=0} {\n}\n", "count"},
+      {"low-graph 2\n}\n", "unexpected '}'"},
   };
   for (const Case& c : cases) {
     const Result<Graph> parsed = parse_graph(c.text, {});
@@ -150,7 +150,7 @@ TEST(Graph, GarbageIsRefusedWithALine) {
     EXPECT_EQ(parsed.error().kind, ErrorKind::invalid);
     EXPECT_NE(parsed.error().message.find(c.part), std::string::npos) << c.text << "\n" << parsed.error().message;
   }
-  std::string deep = "low-graph 1\n";
+  std::string deep = "low-graph 2\n";
   for (int i = 0; i < 100000; ++i) deep += "repeat {count=1 carried=0 invariant=0 iterated=0 collected=0} {\n";
   const Result<Graph> parsed = parse_graph(deep, {});
   ASSERT_FALSE(parsed);

@@ -1,12 +1,14 @@
 // Reads what text.cpp prints. Any text is either a verified graph or ErrorKind::invalid with the number of a line.
 #include <algorithm>
 #include <bit>
+#include <concepts>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "compiler/base/named.h"
 #include "compiler/graph/graph.h"
-#include "compiler/graph/kind_names.h"
 #include "compiler/graph/literal_text.h"
 
 namespace low {
@@ -176,55 +178,53 @@ class AttributeReader {
       : attributes_(std::move(attributes)), line_(line) {}
 
   bool has(std::string_view key) const { return attributes_.contains(key); }
-  bool flag(std::string_view key) { return take(key, Attribute::Kind::flag, false) != nullptr; }
   std::string word(std::string_view key) {
-    const Attribute* attribute = take(key, Attribute::Kind::word, true);
+    const Attribute* attribute = take(key, Attribute::Kind::word);
     return attribute == nullptr ? "" : attribute->text;
   }
-  int64_t integer(std::string_view key, int64_t maximum) {
-    const std::optional<int64_t> value = parse_integer(word(key));
-    if (!value || *value < 0 || *value > maximum) line_.wrong(fmt::format("bad attribute {}", key));
-    return value && *value >= 0 && *value <= maximum ? *value : 0;
-  }
-  int64_t signed_integer(std::string_view key) {
-    const std::optional<int64_t> value = parse_integer(word(key));
-    if (!value) line_.wrong(fmt::format("bad attribute {}", key));
-    return value.value_or(0);
-  }
-  DType dtype(std::string_view key) {
-    const std::optional<DType> dtype = parse_dtype(word(key));
-    if (!dtype) line_.wrong(fmt::format("bad attribute {}", key));
-    return dtype.value_or(DType::f32);
-  }
-  double number(std::string_view key) {
-    const std::optional<uint64_t> bits = parse_literal(DType::f64, word(key));
-    if (!bits) line_.wrong(fmt::format("bad attribute {}", key));
-    return bits ? std::bit_cast<double>(*bits) : 0;
-  }
-  template <typename Enum, size_t n>
-  Enum choice(std::string_view key, const std::array<std::string_view, n>& names) {
-    const std::optional<Enum> value = parse_name<Enum>(names, word(key));
-    if (!value) line_.wrong(fmt::format("bad attribute {}", key));
-    return value.value_or(Enum{});
-  }
-  std::optional<Expr> expr(std::string_view key) {
-    const Attribute* attribute = take(key, Attribute::Kind::string, true);
-    if (attribute == nullptr) return std::nullopt;
-    Result<Expr> parsed = parse_expr(attribute->text);
-    if (!parsed) return line_.wrong(parsed.error().message);
-    return std::move(*parsed);
-  }
   std::vector<std::string_view> list(std::string_view key) {
-    const Attribute* attribute = take(key, Attribute::Kind::list, true);
+    const Attribute* attribute = take(key, Attribute::Kind::list);
     return attribute == nullptr ? std::vector<std::string_view>() : attribute->list;
   }
-  Shape shape(std::string_view key) {
-    const std::optional<Shape> shape = Line::shape(list(key));
-    if (!shape) line_.wrong(fmt::format("bad attribute {}", key));
-    return shape ? *shape : Shape();
+
+  // Reads a field of an operation, as text.cpp's FieldTexts writes it; what is not there keeps its default.
+  void operator()(std::string_view field, bool& flag) {
+    flag = has(field) && take(field, Attribute::Kind::flag) != nullptr;
   }
-  std::optional<int> axis() {
-    return has("axis") ? std::optional<int>(static_cast<int>(integer("axis", max_rank))) : std::nullopt;
+  template <std::integral Number>
+  void operator()(std::string_view field, Number& number) {
+    if (!has(field)) return;
+    const std::optional<int64_t> value = parse_integer(word(field));
+    set(field, number,
+        value && std::in_range<Number>(*value) ? std::optional(static_cast<Number>(*value)) : std::nullopt);
+  }
+  void operator()(std::string_view field, double& number) {
+    if (!has(field)) return;
+    const std::optional<uint64_t> bits = parse_literal(DType::f64, word(field));
+    set(field, number, bits ? std::optional(std::bit_cast<double>(*bits)) : std::nullopt);
+  }
+  void operator()(std::string_view field, DType& dtype) {
+    if (has(field)) set(field, dtype, parse_dtype(word(field)));
+  }
+  void operator()(std::string_view field, Shape& numbers) {
+    if (has(field)) set(field, numbers, Line::shape(list(field)));
+  }
+  void operator()(std::string_view field, Expr& expr) {
+    const Attribute* attribute = has(field) ? take(field, Attribute::Kind::string) : nullptr;
+    if (attribute == nullptr) return;
+    if (Result<Expr> parsed = parse_expr(attribute->text)) {
+      expr = std::move(*parsed);
+    } else {
+      line_.wrong(parsed.error().message);
+    }
+  }
+  template <typename Kind, typename Names>
+  void operator()(std::string_view field, Kind& kind, const Names& names) {
+    if (has(field)) set(field, kind, named<Kind>(word(field), names));
+  }
+  template <typename T>
+  void operator()(std::string_view field, std::optional<T>& value) {
+    if (has(field)) (*this)(field, value.emplace());
   }
   void finish() {
     for (const auto& [key, attribute] : attributes_) {
@@ -233,10 +233,18 @@ class AttributeReader {
   }
 
  private:
-  const Attribute* take(std::string_view key, Attribute::Kind kind, bool required) {
+  template <typename T>
+  void set(std::string_view field, T& place, const std::optional<T>& value) {
+    if (value) {
+      place = *value;
+    } else {
+      line_.wrong(fmt::format("bad attribute {}", field));
+    }
+  }
+  const Attribute* take(std::string_view key, Attribute::Kind kind) {
     const auto found = attributes_.find(key);
     if (found == attributes_.end() || found->second.kind != kind) {
-      if (required) line_.wrong(fmt::format("attribute {} is missing or of the wrong kind", key));
+      line_.wrong(fmt::format("attribute {} is missing or of the wrong kind", key));
       return nullptr;
     }
     found->second.used = true;
@@ -254,7 +262,7 @@ class Parser {
   }
 
   Result<Graph> run() {
-    if (next_line() != "low-graph 1") return error("expected 'low-graph 1'");
+    if (next_line() != "low-graph 2") return error("expected 'low-graph 2'");
     LOW_TRY(Graph graph, region(0));
     if (const Result<void> verified = verify(graph); !verified)
       return fail(ErrorKind::invalid, verified.error().message);
@@ -339,109 +347,24 @@ class Parser {
 
   Result<Attributes> attributes_of(const std::string& kind, const std::vector<Type>& types, AttributeReader& reader,
                                    Line& line, int depth) {
-    Attributes out;
-    if (kind == "input")
-      out = Input{};
-    else if (kind == "output")
-      out = Output{};
-    else if (kind == "reshape")
-      out = Reshape{};
-    else if (kind == "expand")
-      out = Expand{};
-    else if (kind == "transpose")
-      out = Transpose{reader.shape("permutation")};
-    else if (kind == "slice")
-      out = Slice{reader.shape("start"), reader.shape("step")};
-    else if (kind == "dequantize")
-      out = Dequantize{reader.axis()};
-    else if (kind == "cast")
-      out = Cast{reader.flag("saturate") ? Overflow::saturate : Overflow::propagate};
-    else if (kind == "quantize") {
-      out = Quantize{reader.axis(), reader.flag("propagate") ? Overflow::propagate : Overflow::saturate};
-    } else if (kind == "pointwise") {
-      if (std::optional<Expr> expr = reader.expr("expr")) out = Pointwise{std::move(*expr)};
-    } else if (kind == "matmul") {
-      out = matmul(reader);
-    } else if (kind == "constant") {
+    const std::optional<size_t> place = named<size_t>(kind, kind_names);
+    if (!place) return error(fmt::format("unknown operation '{}'", kind.substr(0, 40)));
+    auto out = alternative_at<Attributes>(*place);
+    if (std::holds_alternative<Constant>(out)) {
       LOW_TRY(out, constant(types, reader));
-    } else if (kind == "concat") {
-      out = Concat{static_cast<int>(reader.integer("axis", max_rank))};
-    } else if (kind == "pad") {
-      Pad pad;
-      pad.mode = reader.choice<Pad::Mode>("mode", pad_modes);
-      pad.before = reader.shape("before");
-      out = pad;
-    } else if (kind == "gather") {
-      Gather gather;
-      gather.mode = reader.choice<Gather::Mode>("mode", gather_modes);
-      int& number = gather.mode == Gather::Mode::nd ? gather.batch_axes : gather.axis;
-      number = static_cast<int>(reader.integer(gather.mode == Gather::Mode::nd ? "batch_axes" : "axis", max_rank));
-      out = gather;
-    } else if (kind == "cumulative") {
-      Cumulative cumulative{static_cast<int>(reader.integer("axis", max_rank))};
-      cumulative.exclusive = reader.flag("exclusive");
-      cumulative.reverse = reader.flag("reverse");
-      out = cumulative;
-    } else if (kind == "reduce") {
-      out = reduce(reader);
-    } else if (kind == "rowwise") {
-      out = rowwise(reader);
-    } else if (kind == "attention") {
-      out = attention(reader);
-    } else if (kind == "repeat") {
-      LOW_TRY(out, repeat(reader, line, depth));
     } else {
-      return error(fmt::format("unknown operation '{}'", kind.substr(0, 40)));
+      std::visit([&]<typename Kind>(Kind& op) { Kind::fields(op, reader); }, out);
     }
     reader.finish();
     if (!line.error().empty()) return error(line.error());
-    if (!line.at_end()) return error("unexpected text at the end of the line");
+    if (auto* repeat = std::get_if<Repeat>(&out)) {
+      if (!line.accept('{') || !line.at_end()) return error("expected '{' and a region");
+      LOW_TRY(Graph body, region(depth + 1));
+      repeat->body = std::make_shared<const Graph>(std::move(body));
+    } else if (!line.at_end()) {
+      return error("unexpected text at the end of the line");
+    }
     return out;
-  }
-
-  static Attributes reduce(AttributeReader& reader) {
-    Reduce reduce;
-    reduce.kind = reader.choice<Reduce::Kind>("kind", reduce_kinds);
-    reduce.axes = reader.shape("axes");
-    reduce.accumulate = reader.dtype("accumulate");
-    reduce.last = reader.flag("last");
-    if (reader.has("map")) reduce.map = reader.expr("map");
-    if (reader.has("epilogue")) reduce.epilogue = reader.expr("epilogue");
-    return reduce;
-  }
-
-  static Attributes rowwise(AttributeReader& reader) {
-    Rowwise rowwise;
-    rowwise.kind = reader.choice<Rowwise::Kind>("kind", rowwise_kinds);
-    rowwise.axes = reader.shape("axes");
-    if (reader.has("epsilon")) rowwise.epsilon = reader.number("epsilon");
-    if (reader.has("epilogue")) rowwise.epilogue = reader.expr("epilogue");
-    return rowwise;
-  }
-
-  // A mask is there when the text says how many heads it has.
-  static Attributes attention(AttributeReader& reader) {
-    Attention attention;
-    attention.q_heads = reader.integer("q_heads", INT64_MAX);
-    attention.kv_heads = reader.integer("kv_heads", INT64_MAX);
-    attention.masked = reader.has("mask_heads");
-    if (attention.masked) attention.mask_heads = reader.integer("mask_heads", INT64_MAX);
-    attention.scale = reader.number("scale");
-    if (reader.has("softcap")) attention.softcap = reader.number("softcap");
-    if (reader.has("diagonal")) attention.diagonal = reader.signed_integer("diagonal");
-    attention.empty_is_zero = reader.flag("empty_is_zero");
-    if (reader.has("masked_score")) attention.masked_score = reader.number("masked_score");
-    if (reader.has("epilogue")) attention.epilogue = reader.expr("epilogue");
-    return attention;
-  }
-
-  static Attributes matmul(AttributeReader& reader) {
-    Matmul matmul;
-    matmul.accumulate = reader.dtype("accumulate");
-    matmul.transpose_a = reader.flag("transpose_a");
-    matmul.transpose_b = reader.flag("transpose_b");
-    if (reader.has("epilogue")) matmul.epilogue = reader.expr("epilogue");
-    return matmul;
   }
 
   Result<Attributes> constant(const std::vector<Type>& types, AttributeReader& reader) {
@@ -462,20 +385,6 @@ class Parser {
       tensor.set_bits(static_cast<int64_t>(i), *bits);
     }
     return Constant{std::make_shared<const Tensor>(std::move(tensor))};
-  }
-
-  Result<Attributes> repeat(AttributeReader& reader, Line& line, int depth) {
-    Repeat repeat;
-    repeat.count = reader.integer("count", INT64_MAX);
-    repeat.carried = static_cast<uint32_t>(reader.integer("carried", INT32_MAX));
-    repeat.invariant = static_cast<uint32_t>(reader.integer("invariant", INT32_MAX));
-    repeat.iterated = static_cast<uint32_t>(reader.integer("iterated", INT32_MAX));
-    repeat.collected = static_cast<uint32_t>(reader.integer("collected", INT32_MAX));
-    if (!line.error().empty()) return error(line.error());
-    if (!line.accept('{') || !line.at_end()) return error("expected '{' and a region");
-    LOW_TRY(Graph body, region(depth + 1));
-    repeat.body = std::make_shared<const Graph>(std::move(body));
-    return repeat;
   }
 
   std::string_view rest_;

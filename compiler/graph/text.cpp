@@ -1,26 +1,25 @@
 // Graphs as text (parse.cpp reads it back):
 //
-//   low-graph 1
+//   low-graph 2
 //   %0 = input : f32[2,3] "x"
 //   %1 = constant : f32[3] {data=[1,2.5,-0]} "bias"
 //   %2 = constant : f32[3,700] {sha256=…} "weight"
-//   %3 = matmul %0 %2 : f32[2,700] {accumulate=f32 epilogue="t0 = …"}
-//   %4 %5 = repeat %3 %1 : f32[2,700] f32[4,3] {count=4 carried=1 invariant=1 iterated=0 collected=1} "layers" {
+//   %3 = matmul %0 %2 : f32[2,700] {epilogue="t0 = …"}
+//   %4 %5 = repeat %3 %1 : f32[2,700] f32[4,3] {count=4 carried=1 invariant=1 collected=1} "layers" {
 //     %0 = input : f32[2,700] "h"
 //     …
 //   }
 //   output %4 "y"
 //
-// Values are numbered by their ids. Attributes at their defaults (false, propagate for casts, saturate for quantize)
-// are left out.
+// Values are numbered by their ids. Attributes are the fields that ops/ lists; those at their defaults are
+// left out, but for kinds.
+#include <algorithm>
 #include <bit>
-#include <cmath>
+#include <concepts>
 
 #include <fmt/format.h>
 
-#include "compiler/base/overloaded.h"
 #include "compiler/graph/graph.h"
-#include "compiler/graph/kind_names.h"
 #include "compiler/graph/literal_text.h"
 #include "runtime/base/sha256.h"
 
@@ -53,85 +52,53 @@ std::string data_text(const Tensor& tensor) {
   return out + "]";
 }
 
-std::string axis_text(std::optional<int> axis) { return axis ? fmt::format("axis={} ", *axis) : ""; }
+// "name=value" of each field, the name alone of a flag; "" where there is nothing.
+struct FieldTexts {
+  std::vector<std::string> texts;
+  std::vector<size_t> kinds;  // places of kinds in texts
 
-std::string matmul_text(const Matmul& a) {
-  std::string out = fmt::format("accumulate={}", name(a.accumulate));
-  if (a.transpose_a) out += " transpose_a";
-  if (a.transpose_b) out += " transpose_b";
-  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
+  void add(std::string_view field, std::string_view value) { texts.push_back(fmt::format("{}={}", field, value)); }
+  void operator()(std::string_view field, bool flag) { texts.emplace_back(flag ? field : ""); }
+  template <std::integral Number>
+  void operator()(std::string_view field, Number number) {
+    add(field, fmt::format("{}", number));
+  }
+  void operator()(std::string_view field, double number) {
+    add(field, literal_to_string(DType::f64, std::bit_cast<uint64_t>(number), LiteralStyle::decimal));
+  }
+  void operator()(std::string_view field, DType dtype) { add(field, name(dtype)); }
+  void operator()(std::string_view field, const Shape& numbers) { add(field, to_string(numbers)); }
+  void operator()(std::string_view field, const Expr& expr) { add(field, quote(to_string(expr))); }
+  template <typename Kind, typename Names>
+  void operator()(std::string_view field, Kind kind, const Names& names) {
+    kinds.push_back(texts.size());
+    add(field, names[static_cast<size_t>(kind)]);
+  }
+  template <typename T>
+  void operator()(std::string_view field, const std::optional<T>& value) {
+    if (value) {
+      (*this)(field, *value);
+    } else {
+      texts.emplace_back();
+    }
+  }
+};
+
+// The text between the braces: kinds, and other attributes that differ from their defaults.
+template <typename Kind>
+std::string attributes_text(const Kind& op) {
+  FieldTexts own, defaults;
+  const Kind fresh{};
+  Kind::fields(op, own);
+  Kind::fields(fresh, defaults);
+  std::string out;
+  for (size_t i = 0; i < own.texts.size(); ++i) {
+    if (own.texts[i] != defaults.texts[i] || std::ranges::find(own.kinds, i) != own.kinds.end())
+      out += (out.empty() ? "" : " ") + own.texts[i];
+  }
   return out;
 }
-
-std::string reduce_text(const Reduce& a) {
-  std::string out = fmt::format("kind={} axes={} accumulate={}", reduce_kinds[static_cast<size_t>(a.kind)],
-                                to_string(a.axes), name(a.accumulate));
-  if (a.last) out += " last";
-  if (a.map) out += " map=" + quote(to_string(*a.map));
-  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
-  return out;
-}
-
-std::string double_to_string(double value) {
-  return literal_to_string(DType::f64, std::bit_cast<uint64_t>(value), LiteralStyle::decimal);
-}
-
-std::string rowwise_text(const Rowwise& a) {
-  std::string out = fmt::format("kind={} axes={}", rowwise_kinds[static_cast<size_t>(a.kind)], to_string(a.axes));
-  if (a.epsilon != 0) out += " epsilon=" + double_to_string(a.epsilon);
-  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
-  return out;
-}
-
-std::string attention_text(const Attention& a) {
-  std::string out = fmt::format("q_heads={} kv_heads={}", a.q_heads, a.kv_heads);
-  if (a.masked) out += fmt::format(" mask_heads={}", a.mask_heads);
-  out += " scale=" + double_to_string(a.scale);
-  if (a.softcap != 0) out += " softcap=" + double_to_string(a.softcap);
-  if (a.diagonal) out += fmt::format(" diagonal={}", *a.diagonal);
-  if (a.empty_is_zero) out += " empty_is_zero";
-  if (std::isfinite(a.masked_score)) out += " masked_score=" + double_to_string(a.masked_score);
-  if (a.epilogue) out += " epilogue=" + quote(to_string(*a.epilogue));
-  return out;
-}
-
-std::string gather_text(const Gather& a) {
-  const std::string_view mode = gather_modes[static_cast<size_t>(a.mode)];
-  if (a.mode == Gather::Mode::nd) return fmt::format("mode={} batch_axes={}", mode, a.batch_axes);
-  return fmt::format("mode={} axis={}", mode, a.axis);
-}
-
-// The text between the braces.
-std::string attributes_text(const Attributes& attributes) {
-  return std::visit(
-      Overloaded{
-          [](const Constant& a) { return data_text(*a.tensor); },
-          [](const Pointwise& a) { return "expr=" + quote(to_string(a.expr)); },
-          [](const Matmul& a) { return matmul_text(a); },
-          [](const Transpose& a) { return "permutation=" + to_string(a.permutation); },
-          [](const Slice& a) { return fmt::format("start={} step={}", to_string(a.start), to_string(a.step)); },
-          [](const Quantize& a) { return axis_text(a.axis) + (a.overflow == Overflow::propagate ? "propagate" : ""); },
-          [](const Dequantize& a) { return axis_text(a.axis); },
-          [](const Cast& a) { return std::string(a.overflow == Overflow::saturate ? "saturate" : ""); },
-          [](const Repeat& a) {
-            return fmt::format("count={} carried={} invariant={} iterated={} collected={}", a.count, a.carried,
-                               a.invariant, a.iterated, a.collected);
-          },
-          [](const Concat& a) { return fmt::format("axis={}", a.axis); },
-          [](const Pad& a) {
-            return fmt::format("mode={} before={}", pad_modes[static_cast<size_t>(a.mode)], to_string(a.before));
-          },
-          [](const Gather& a) { return gather_text(a); },
-          [](const Reduce& a) { return reduce_text(a); },
-          [](const Cumulative& a) {
-            return fmt::format("axis={}{}{}", a.axis, a.exclusive ? " exclusive" : "", a.reverse ? " reverse" : "");
-          },
-          [](const Rowwise& a) { return rowwise_text(a); },
-          [](const Attention& a) { return attention_text(a); },
-          [](const auto&) { return std::string(); },
-      },
-      attributes);
-}
+std::string attributes_text(const Constant& op) { return data_text(*op.tensor); }
 
 void print_region(const Graph& graph, const std::string& indent, std::string& out) {
   for (const Op& op : graph.ops()) {
@@ -142,8 +109,7 @@ void print_region(const Graph& graph, const std::string& indent, std::string& ou
     for (const ValueId operand : graph.operands(op)) out += fmt::format(" %{}", operand.index);
     if (op.results.count > 0) out += " :";
     for (uint32_t i = 0; i < op.results.count; ++i) out += " " + to_string(graph.type(graph.result(op, i)));
-    std::string attributes = attributes_text(op.attributes);
-    while (attributes.ends_with(' ')) attributes.pop_back();
+    const std::string attributes = std::visit([](const auto& a) { return attributes_text(a); }, op.attributes);
     if (!attributes.empty()) out += " {" + attributes + "}";
     if (!op.name.empty()) out += " " + quote(op.name);
     if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
@@ -172,7 +138,7 @@ std::string hash_text(std::string_view text) { return sha256_hex(std::as_bytes(s
 }  // namespace
 
 std::string print(const Graph& graph) {
-  std::string out = "low-graph 1\n";
+  std::string out = "low-graph 2\n";
   print_region(graph, "", out);
   return out;
 }

@@ -1,11 +1,10 @@
 // All fields of a contract: the one list that text, parser and hash go by.
 #pragma once
 
-#include <array>
 #include <concepts>
 #include <string_view>
-#include <utility>
 
+#include "compiler/base/named.h"
 #include "compiler/kernels/contract.h"
 
 namespace low {
@@ -28,22 +27,7 @@ constexpr bool are_families(const std::variant<Kernels...>*) {
 static_assert(are_families(static_cast<const KernelFamily*>(nullptr)));
 
 // In the order of KernelFamily.
-template <typename... Kernels>
-constexpr std::array<std::string_view, sizeof...(Kernels)> names_of(const std::variant<Kernels...>*) {
-  return {Kernels::name...};
-}
-inline constexpr auto family_names = names_of(static_cast<const KernelFamily*>(nullptr));
-
-// The family of this place in KernelFamily, with default fields.
-template <size_t... places>
-KernelFamily family_at(size_t place, std::index_sequence<places...>) {
-  KernelFamily family;
-  ((place == places ? static_cast<void>(family.emplace<places>()) : static_cast<void>(0)), ...);
-  return family;
-}
-inline KernelFamily family_at(size_t place) {
-  return family_at(place, std::make_index_sequence<std::variant_size_v<KernelFamily>>());
-}
+inline constexpr auto family_names = alternative_names(static_cast<const KernelFamily*>(nullptr));
 
 // Calls visit(name, field[, names]) for each field but the family itself, in the order of the text.
 template <typename Contract, typename Visitor>

@@ -13,7 +13,6 @@
 
 #include "compiler/graph/expr.h"
 #include "compiler/graph/graph.h"
-#include "compiler/graph/kind_names.h"
 #include "runtime/tensor/dtype.h"
 
 namespace low {

@@ -14,7 +14,7 @@
 namespace low {
 namespace {
 
-using tile_text::access_letters, tile_text::header, tile_text::overflow_names, tile_text::role_names;
+using tile_text::access_letters, tile_text::header, tile_text::role_names;
 
 constexpr int64_t max_parsed_tiles = 1 << 20;
 constexpr size_t max_parsed_depth = 64;
@@ -32,12 +32,6 @@ std::optional<double> hexadecimal(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::hex);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-template <typename E>
-std::optional<E> named(std::string_view text, std::span<const std::string_view> names) {
-  const auto found = std::ranges::find(names, text);
-  return found == names.end() ? std::nullopt : std::optional(static_cast<E>(found - names.begin()));
 }
 
 std::optional<Shape> parse_shape(std::string_view text) {
@@ -364,7 +358,7 @@ class Parser {
   void contract(Line& line) {
     numbered(line, contracts_);
     KernelContract contract;
-    contract.family = family_at(line.one_of<size_t>("a family", family_names));
+    contract.family = alternative_at<KernelFamily>(line.one_of<size_t>("a family", family_names));
     if (!line.good()) return;
     visit_fields(contract, FieldParser{line});
     if (line.good()) contracts_.push_back(builder_->contract(contract));

@@ -6,7 +6,6 @@
 namespace low::tile_text {
 
 inline constexpr std::string_view role_names[] = {"input", "output", "parameter", "intermediate"};
-inline constexpr std::string_view overflow_names[] = {"saturate", "propagate"};
 inline constexpr char access_letters[] = {'b', 'u', 's'};
 inline constexpr std::string_view header = "low-tiles 4";
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "compiler/base/integers.h"
-#include "compiler/graph/shapes.h"
 #include "compiler/search/space.h"
 
 namespace low {

@@ -4,7 +4,6 @@
 
 #include <random>
 
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

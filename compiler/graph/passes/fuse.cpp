@@ -5,7 +5,6 @@
 #include "compiler/graph/passes/passes.h"
 #include "compiler/graph/passes/rewriter.h"
 #include "compiler/graph/quantize_expr.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

@@ -6,7 +6,6 @@
 #include "compiler/graph/passes/copy_op.h"
 #include "compiler/graph/passes/pack_heads.h"
 #include "compiler/graph/passes/passes.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "compiler/graph/passes/rewriter.h"
-#include "compiler/graph/shapes.h"
 
 namespace low {
 namespace {

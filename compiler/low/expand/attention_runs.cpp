@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/graph/shapes.h"
 #include "compiler/low/expand/placed.h"
 
 namespace low {

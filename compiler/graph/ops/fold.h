@@ -1,27 +1,22 @@
-// What the files of `fold` share: a walk over several operands, and the operations that have files of their own.
-// Operands and attributes are those of a verified operation.
+// What the evaluation of operations on constants has in common. An operation's is a function fold(attributes, operands,
+// type of the result), at native precision (see expr.h), for attributes and operands of a verified operation.
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "compiler/graph/graph.h"
+#include "compiler/graph/expr.h"
+#include "compiler/graph/ops/type.h"
+#include "runtime/tensor/tensor.h"
 
 namespace low {
 
 using FoldOperands = std::span<const Tensor* const>;
 
-// fold_movement.cpp
-Tensor fold_concat(const Concat& concat, FoldOperands operands, const Type& result);
-Tensor fold_pad(const Pad& pad, FoldOperands operands, const Type& result);
-Tensor fold_gather(const Gather& gather, FoldOperands operands, const Type& result);
-// fold_reduce.cpp
-Tensor fold_reduce(const Reduce& reduce, FoldOperands operands, const Type& result);
-Tensor fold_cumulative(const Cumulative& cumulative, FoldOperands operands, const Type& result);
-// fold_rowwise.cpp
-Tensor fold_rowwise(const Rowwise& rowwise, FoldOperands operands, const Type& result);
+namespace folding {
 
 // Strides with which an operand of shape `from` is read for a result of shape `to`: 0 along broadcast axes.
 inline Strides broadcast_strides(const Shape& from, const Shape& to) {
@@ -57,6 +52,18 @@ class Walk {
   std::array<int64_t, max_rank> index_{};
 };
 
+// An index, and the next one in row-major order: all zeros behind the last.
+using FoldIndex = std::array<int64_t, max_rank>;
+void advance(FoldIndex& index, const Shape& shape);
+
+// input converted; op(a, b): operations of expressions, so that there is one definition of each.
+Expr conversion(DType from, DType to);
+Expr binary(ExprOp op, DType type);
+uint64_t apply(const Expr& binary, uint64_t a, uint64_t b);
+
+// expression(operands…) for each element of the result; `shapes`: what the operands have, if not their own.
+Tensor fold_expression(const Expr& expr, const Type& result, FoldOperands operands, std::span<const Shape> shapes = {});
+
 // Applies an epilogue, or the conversion that stands for none, to one accumulator of each element of the result. The
 // operands from `first` on are its extras.
 class FoldEpilogue {
@@ -72,5 +79,7 @@ class FoldEpilogue {
   std::vector<uint64_t> inputs_;
   Walk walk_;
 };
+
+}  // namespace folding
 
 }  // namespace low

@@ -1,8 +1,9 @@
+#include "compiler/graph/ops/rowwise.h"
+
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
-
-#include "compiler/graph/fold_ops.h"
 
 namespace low {
 namespace {
@@ -68,22 +69,22 @@ Tensor run(const Rowwise& rowwise, FoldOperands operands, const Type& result) {
   std::vector<T> normalized(static_cast<size_t>(x.elements()));
   std::vector<T> group(static_cast<size_t>(size));
   const int64_t count = x.elements() == 0 ? 0 : groups.elements();
-  Walk outer(groups, {full}, {0});
+  folding::Walk outer(groups, {full}, {0});
   for (int64_t i = 0; i < count; ++i, outer.next()) {
-    Walk walk(inner, {inner_strides}, {outer.offset(0)});
+    folding::Walk walk(inner, {inner_strides}, {outer.offset(0)});
     for (T& value : group) {
       value = static_cast<T>(decode(x.dtype(), x.bits(walk.offset(0))));
       walk.next();
     }
     normalize<T>(rowwise, group);
-    walk = Walk(inner, {inner_strides}, {outer.offset(0)});
+    walk = folding::Walk(inner, {inner_strides}, {outer.offset(0)});
     for (const T value : group) {
       normalized[static_cast<size_t>(walk.offset(0))] = value;
       walk.next();
     }
   }
   const DType type = sizeof(T) == 8 ? DType::f64 : DType::f32;
-  FoldEpilogue epilogue(rowwise.epilogue, type, operands, 1, result);
+  folding::FoldEpilogue epilogue(rowwise.epilogue, type, operands, 1, result);
   Tensor out(result.dtype, result.shape);
   for (int64_t i = 0; i < out.elements(); ++i) {
     out.set_bits(
@@ -94,7 +95,24 @@ Tensor run(const Rowwise& rowwise, FoldOperands operands, const Type& result) {
 
 }  // namespace
 
-Tensor fold_rowwise(const Rowwise& rowwise, FoldOperands operands, const Type& result) {
+std::string problem(const Rowwise& a, const OpTypes& op) {
+  if (std::string error = op.counts(1, a.epilogue ? UINT16_MAX : 1, 1); !error.empty()) return error;
+  const bool is_norm = a.kind == Rowwise::Kind::layer_norm || a.kind == Rowwise::Kind::rms_norm;
+  if (static_cast<size_t>(a.kind) >= rowwise_kinds.size()) return "unknown kind";
+  if (a.axes.rank() == 0 || !are_axes(a.axes, op.operand(0).shape.rank())) {
+    return fmt::format("axes {} of {}", to_string(a.axes), to_string(op.operand(0)));
+  }
+  if (!is_float(op.operand(0).dtype)) return "of " + to_string(op.operand(0));
+  // Also refuses NaN.
+  if (!(a.epsilon >= 0) || std::isinf(a.epsilon) || (!is_norm && a.epsilon != 0)) {
+    return fmt::format("epsilon {}", a.epsilon);
+  }
+  if (std::string error = op.expect({op.result().dtype, op.operand(0).shape}); !error.empty()) return error;
+  if (!a.epilogue && !is_float(op.result().dtype)) return "to " + to_string(op.result());
+  return op.epilogue(a.epilogue, op.operand(0).dtype == DType::f64 ? DType::f64 : DType::f32, 1);
+}
+
+Tensor fold(const Rowwise& rowwise, FoldOperands operands, const Type& result) {
   return operands[0]->dtype() == DType::f64 ? run<double>(rowwise, operands, result)
                                             : run<float>(rowwise, operands, result);
 }
