@@ -136,7 +136,7 @@ void compare(DType type, const std::vector<uint64_t>& got, const std::vector<uin
 }
 
 std::vector<uint64_t> elements_of(const Case& c, size_t index, std::mt19937_64& random) {
-  const AttentionOperands known = attention_operands(*c.contract.as<AttentionKernel>());
+  const AttentionOperands known = c.contract.as<AttentionKernel>()->named_operands();
   const DType type = c.contract.operands[index].dtype;
   const Shape extents = operand_extents(c.contract, c.extents, index);
   std::vector<uint64_t> elements;

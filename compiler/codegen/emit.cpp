@@ -166,7 +166,7 @@ std::string optional_operand_type(const KernelContract& contract, size_t index) 
 
 std::string emit_family(const KernelContract& contract, const AttentionKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
-  const AttentionOperands known = attention_operands(kernel);
+  const AttentionOperands known = kernel.named_operands();
   const std::span<const OperandContract> extras = operands.subspan(known.extras, operands.size() - known.extras - 1);
   std::string text = fmt::format(
       "  static constexpr i64 d = {}, dv = {};\n"

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/kernels/packing_targets.h"
 
 namespace low {
 namespace {
@@ -59,8 +60,10 @@ constexpr const char* x86_64_v4[] = {"--target=x86_64-unknown-linux-gnu", "-marc
                                      "-mprefer-vector-width=512"};
 
 constexpr std::array target_rows = {
-    CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3, device::tiling_x86_64_v3},
-    CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4, device::tiling_x86_64_v4},
+    CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3,
+                  packing_target("host-x86-64-v3")->tiling},
+    CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4,
+                  packing_target("host-x86-64-v4")->tiling},
 };
 constexpr std::array<std::string_view, target_rows.size()> target_names = {target_rows[0].name, target_rows[1].name};
 

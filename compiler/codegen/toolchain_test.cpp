@@ -147,10 +147,10 @@ TEST(Contracts, RefusedByName) {
               HasSubstr("cannot multiply in i8 and accumulate in f32"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[0].operands.pop_back(); }), HasSubstr("2 operands"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[0].dtype = DType::f32; }), HasSubstr("pointwise_1"));
-  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {}; }),
-              HasSubstr("pointwise has no axes"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[0].access = {}; }),
-              HasSubstr("operand 0 has 0 axes, expected 1"));
+              HasSubstr("pointwise has no axes"));
+  EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].operands[1].access = {}; }),
+              HasSubstr("operand 1 has 0 axes, expected 1"));
   EXPECT_THAT(refused([](KernelSet& k) { k.contracts[1].expr.nodes.clear(); }),
               HasSubstr("its expression has no nodes"));
 }

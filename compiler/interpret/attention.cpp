@@ -32,7 +32,7 @@ class Attended {
       : contract_(contract),
         kernel_(kernel),
         operands_(operands),
-        known_(attention_operands(kernel)),
+        known_(kernel.named_operands()),
         m_(static_cast<size_t>(extents[0])),
         n_(static_cast<size_t>(extents[1])),
         d_(static_cast<size_t>(kernel.d)),

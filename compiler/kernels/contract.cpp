@@ -3,9 +3,11 @@
 #include <bit>
 #include <concepts>
 
+#include <fmt/format.h>
+
 #include "compiler/base/hash.h"
-#include "compiler/base/overloaded.h"
 #include "compiler/kernels/contract_fields.h"
+#include "compiler/kernels/cost.h"
 
 namespace low {
 namespace {
@@ -40,62 +42,6 @@ struct FieldHash {
   }
 };
 
-// --- Extents of a run from those of its operands, and the other way round
-
-Shape extents_from(const GemmKernel&, std::span<const Shape> operands) {
-  return {operands[0][0], operands[1][1], operands[0][1]};
-}
-Shape extents_from(const AttentionKernel& kernel, std::span<const Shape> operands) {
-  return {operands[0][0], operands[1][0], kernel.d, kernel.dv};
-}
-Shape extents_from(const PointwiseKernel&, std::span<const Shape> operands) { return operands.back(); }
-Shape extents_from(const ReduceKernel&, std::span<const Shape> operands) { return operands[0]; }
-Shape extents_from(const RowwiseKernel&, std::span<const Shape> operands) { return operands[0]; }
-Shape extents_from(const CumulativeKernel&, std::span<const Shape> operands) { return operands[0]; }
-Shape extents_from(const GatherKernel& kernel, std::span<const Shape> operands) {
-  Shape extents = operands.back();
-  const Shape& data = operands[0];
-  for (int axis = data.rank() - kernel.inner; axis < data.rank(); ++axis) extents.append(data[axis]);
-  return extents;
-}
-
-Shape extents_of(const KernelContract&, const GemmKernel&, const Shape& extents, size_t index) {
-  const int64_t m = extents[0], n = extents[1], k = extents[2];
-  return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
-}
-Shape extents_of(const KernelContract&, const PointwiseKernel&, const Shape& extents, size_t) { return extents; }
-Shape extents_of(const KernelContract&, const RowwiseKernel&, const Shape& extents, size_t) { return extents; }
-Shape extents_of(const KernelContract&, const CumulativeKernel&, const Shape& extents, size_t) { return extents; }
-Shape extents_of(const KernelContract& contract, const ReduceKernel&, const Shape& extents, size_t index) {
-  return index == 0 ? extents : outer_extents(contract, extents);
-}
-Shape extents_of(const KernelContract& contract, const GatherKernel& kernel, const Shape& run, size_t index) {
-  Shape extents = outer_extents(contract, run);
-  if (index + 1 == contract.operands.size()) return extents;
-  if (index == 1) {
-    extents.append(kernel.inner);
-    return extents;
-  }
-  const std::vector<Access>& access = contract.operands[index].access;
-  for (int axis = 0; axis < extents.rank(); ++axis) {
-    if (static_cast<size_t>(axis) < access.size() && access[static_cast<size_t>(axis)] == Access::broadcast)
-      extents[axis] = 1;
-  }
-  for (const int64_t extent : inner_extents(contract, run)) extents.append(extent);
-  return extents;
-}
-Shape extents_of(const KernelContract& contract, const AttentionKernel& kernel, const Shape& extents, size_t index) {
-  const int64_t m = extents[0], n = extents[1], d = extents[2], dv = extents[3];
-  const AttentionOperands known = attention_operands(kernel);
-  if (index == 0) return Shape{m, d};
-  if (index == 1) return Shape{n, d};
-  if (index == 2) return Shape{n, dv};
-  if (index == known.mask) return Shape{m, n};
-  if (index == known.diagonal) return Shape{1};
-  const bool state = index == known.state || (index + 1 == contract.operands.size() && kernel.partial);
-  return Shape{m, state ? dv + 2 : dv};
-}
-
 }  // namespace
 
 std::string_view family_name(const KernelContract& contract) { return family_names[contract.family.index()]; }
@@ -108,18 +54,15 @@ uint64_t hash_of(const KernelContract& contract) {
 }
 
 int iteration_rank(const KernelContract& contract) {
-  if (contract.is<GemmKernel>()) return 3;
-  if (contract.is<AttentionKernel>()) return 4;
-  const OperandContract& whole = contract.is<PointwiseKernel>() ? contract.operands.back() : contract.operands.front();
-  return static_cast<int>(whole.access.size());
-}
-
-Shape run_extents(const KernelContract& contract, std::span<const Shape> operands) {
-  return std::visit([&](const auto& kernel) { return extents_from(kernel, operands); }, contract.family);
-}
-
-Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) {
-  return std::visit([&](const auto& kernel) { return extents_of(contract, kernel, extents, index); }, contract.family);
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.iteration_rank; }) {
+          return kernel.iteration_rank;
+        } else {  // that of the first operand, or of a result alone
+          return static_cast<int>(contract.operands.front().access.size());
+        }
+      },
+      contract.family);
 }
 
 int inner_axes(const KernelContract& contract) {
@@ -134,6 +77,15 @@ int inner_axes(const KernelContract& contract) {
       contract.family);
 }
 
+Shape run_extents(const KernelContract& contract, std::span<const Shape> operands) {
+  return std::visit([&](const auto& kernel) { return kernel.run_extents(operands); }, contract.family);
+}
+
+Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) {
+  return std::visit([&](const auto& kernel) { return kernel.operand_extents(contract, extents, index); },
+                    contract.family);
+}
+
 Shape outer_extents(const KernelContract& contract, const Shape& extents) {
   return Shape(extents.extents().first(static_cast<size_t>(extents.rank() - inner_axes(contract))));
 }
@@ -144,55 +96,127 @@ Shape inner_extents(const KernelContract& contract, const Shape& extents) {
 
 DType leading_type(const KernelContract& contract) {
   return std::visit(
-      Overloaded{[](const ReduceKernel& kernel) { return kernel.is_index() ? DType::i64 : kernel.accumulate; },
-                 [](const auto& kernel) {
-                   if constexpr (requires { kernel.accumulate; }) {
-                     return kernel.accumulate;
-                   } else {
-                     return DType::f32;  // nothing leads
-                   }
-                 }},
+      [](const auto& kernel) {
+        if constexpr (requires { kernel.leading_type(); }) {
+          return kernel.leading_type();
+        } else if constexpr (requires { kernel.accumulate; }) {
+          return kernel.accumulate;
+        } else {
+          return DType::f32;  // nothing leads
+        }
+      },
       contract.family);
 }
 
 ExprOperands expr_operands(const KernelContract& contract) {
   return std::visit(
-      Overloaded{
-          [](const GemmKernel&) { return ExprOperands{1, 2}; }, [](const ReduceKernel&) { return ExprOperands{1, 1}; },
-          [](const RowwiseKernel&) { return ExprOperands{1, 1}; },
-          [](const AttentionKernel& kernel) { return ExprOperands{1, attention_operands(kernel).extras}; },
-          [](const PointwiseKernel&) { return ExprOperands{}; }, [](const CumulativeKernel&) { return ExprOperands{}; },
-          [](const GatherKernel&) { return ExprOperands{}; }},
+      [](const auto& kernel) {
+        if constexpr (requires { kernel.expr_operands(); }) {
+          return kernel.expr_operands();
+        } else {
+          return ExprOperands{};
+        }
+      },
       contract.family);
 }
 
-AttentionOperands attention_operands(const AttentionKernel& kernel) {
-  AttentionOperands found;
-  if (kernel.masked) found.mask = found.extras++;
-  if (kernel.causal) found.diagonal = found.extras++;
-  if (kernel.continues) found.state = found.extras++;
-  return found;
-}
-
 size_t first_in_place(const KernelContract& contract) {
-  const size_t none = contract.operands.size();
   return std::visit(
-      Overloaded{[](const PointwiseKernel&) { return size_t{0}; }, [](const RowwiseKernel&) { return size_t{0}; },
-                 [](const GemmKernel&) { return size_t{2}; },
-                 [](const AttentionKernel& kernel) {
-                   const AttentionOperands known = attention_operands(kernel);
-                   return known.state > 0 ? known.state : known.extras;
-                 },
-                 [&](const ReduceKernel&) { return none; }, [&](const CumulativeKernel&) { return none; },
-                 [&](const GatherKernel&) { return none; }},
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.first_in_place(); }) {
+          return kernel.first_in_place();
+        } else {
+          return contract.operands.size();  // none
+        }
+      },
       contract.family);
 }
 
 double matrix_flop(const KernelContract& contract, const Shape& extents) {
-  const auto extent = [&](int axis) { return static_cast<double>(extents[axis]); };
-  if (contract.is<GemmKernel>()) return 2 * extent(0) * extent(1) * extent(2);
-  if (contract.is<AttentionKernel>()) return 2 * extent(0) * extent(1) * (extent(2) + extent(3));
-  return 0;
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.matrix_flop(extents); }) {
+          return kernel.matrix_flop(extents);
+        } else {
+          return 0.0;
+        }
+      },
+      contract.family);
+}
+
+void configure(KernelContract& contract, const Shape& extents) {
+  std::visit(
+      [&](auto& kernel) {
+        if constexpr (requires { kernel.configure(contract, extents); }) kernel.configure(contract, extents);
+      },
+      contract.family);
+}
+
+KernelWork work_of(const KernelContract& contract, const Shape& extents) {
+  KernelWork work;
+  std::visit([&](const auto& kernel) { kernel.add_work(work, contract, extents); }, contract.family);
+  return work;
+}
+
+static std::string expr_problem(const KernelContract& contract) {
+  const Expr& expr = contract.expr;
+  if (expr.nodes.empty()) return "its expression has no nodes";
+  if (const auto verified = verify(expr, "expression"); !verified) return verified.error().message;
+  const auto [leading, first] = expr_operands(contract);
+  const size_t inputs = contract.operands.size() - 1 - first + leading;
+  if (expr.inputs != inputs) return fmt::format("its expression has {} inputs, expected {}", expr.inputs, inputs);
+  for (const ExprNode& node : expr.nodes) {
+    if (node.op != ExprOp::input) continue;
+    const DType expected =
+        node.argument < leading ? leading_type(contract) : contract.operands[node.argument - leading + first].dtype;
+    if (node.dtype != expected) {
+      return fmt::format("input {} of its expression is {}, the operand is {}", node.argument, name(node.dtype),
+                         name(expected));
+    }
+  }
+  if (expr.result_type() != contract.operands.back().dtype) {
+    return fmt::format("its expression gives {}, the result is {}", name(expr.result_type()),
+                       name(contract.operands.back().dtype));
+  }
+  return "";
+}
+
+std::string problem(const KernelContract& contract) {
+  return std::visit(
+      [&](const auto& kernel) -> std::string {
+        const OperandCount count = kernel.operand_count();
+        const size_t operands = contract.operands.size();
+        if (operands < count.least || (count.exact && operands > count.least))
+          return fmt::format("{} operands, expected {}{}", operands, count.exact ? "" : "at least ", count.least);
+        if (iteration_rank(contract) > max_rank)
+          return fmt::format("{} axes, at most {}", iteration_rank(contract), max_rank);
+        if constexpr (requires { kernel.axes_problem(contract); }) {
+          if (std::string found = kernel.axes_problem(contract); !found.empty()) return found;
+        }
+        Shape extents;  // of the right rank
+        for (int axis = 0; axis < iteration_rank(contract); ++axis) extents.append(1);
+        for (size_t i = 0; i < operands; ++i) {
+          const auto rank = static_cast<size_t>(operand_extents(contract, extents, i).rank());
+          if (contract.operands[i].access.size() != rank)
+            return fmt::format("operand {} has {} axes, expected {}", i, contract.operands[i].access.size(), rank);
+        }
+        if (std::string found = kernel.problem(contract); !found.empty()) return found;
+        if (count.exact) return contract.expr.nodes.empty() ? "" : "it has an expression";
+        return expr_problem(contract);
+      },
+      contract.family);
+}
+
+std::string run_problem(const KernelContract& contract, const Shape& extents) {
+  return std::visit([&](const auto& kernel) { return kernel.run_problem(contract, extents); }, contract.family);
+}
+
+std::string out_of_range(const Shape& extents) {
+  return fmt::format("extents {} are out of range", to_string(extents));
+}
+
+bool strided_both_ways(const OperandContract& matrix) {
+  return matrix.access[0] == Access::strided && matrix.access[1] == Access::strided;
 }
 
 }  // namespace low

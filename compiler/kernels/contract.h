@@ -10,7 +10,13 @@
 #include <vector>
 
 #include "compiler/graph/expr.h"
-#include "compiler/kernels/families.h"
+#include "compiler/kernels/families/attention.h"
+#include "compiler/kernels/families/cumulative.h"
+#include "compiler/kernels/families/gather.h"
+#include "compiler/kernels/families/gemm.h"
+#include "compiler/kernels/families/pointwise.h"
+#include "compiler/kernels/families/reduce.h"
+#include "compiler/kernels/families/rowwise.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/shape.h"
 
@@ -74,17 +80,8 @@ Shape inner_extents(const KernelContract& contract, const Shape& extents);
 // gemm and reduce: the dtype of the expression's input 0, the accumulator. rowwise and attention: that of the
 // normalized element.
 DType leading_type(const KernelContract& contract);
-// Number of the expression's inputs that are no operands, and the first operand that is one.
-struct ExprOperands {
-  size_t leading = 0, first = 0;
-};
+// What the expression reads besides operands, and which of them.
 ExprOperands expr_operands(const KernelContract& contract);
-// Which operands of attention these are; 0 where there is none. `extras` is the first one behind them, the result if
-// there are no extras.
-struct AttentionOperands {
-  size_t mask = 0, diagonal = 0, state = 0, extras = 3;
-};
-AttentionOperands attention_operands(const AttentionKernel& kernel);
 // The first operand from which on one may lie exactly where the result does: each of its elements is read once, before
 // the result's is written there. The number of operands: none may.
 size_t first_in_place(const KernelContract& contract);

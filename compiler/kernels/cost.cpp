@@ -6,32 +6,6 @@
 namespace low {
 namespace {
 
-// Useful part of a memory transaction when neighbouring elements are apart; a gemm packs or stages them once per block.
-constexpr double strided_penalty = 4;
-constexpr double strided_gemm_penalty = 2;
-
-double padded_to(int64_t a, int64_t step) { return static_cast<double>(round_up(a, std::max<int64_t>(step, 1))); }
-
-// The multiples that a kernel rounds m and n up to.
-struct Steps {
-  int64_t m = 1, n = 1;
-};
-Steps steps_of(const Machine& machine, KernelWork::Kind kind) {
-  switch (kind) {
-    case KernelWork::Kind::gemm:
-      return {machine.block_m_step, machine.block_n_step};
-    case KernelWork::Kind::attention:
-      // Packed: rows are lanes.
-      if (machine.packed_gemm) return {machine.vector_lanes, 1};
-      return {machine.block_m_step, machine.block_n_step};
-    case KernelWork::Kind::pointwise:
-      return {1, machine.vector_lanes};
-    case KernelWork::Kind::copy:
-      break;
-  }
-  return {};
-}
-
 int64_t node_work(const ExprNode& node) {
   // Small floats compute in f32 and round after every node.
   const int64_t rounding = is_fp8(node.dtype) ? 6 : node.dtype == DType::f16 || node.dtype == DType::bf16 ? 2 : 0;
@@ -113,58 +87,34 @@ int64_t score_work(bool masked, bool causal, bool capped) {
   return 16 + (masked ? 2 : 0) + (causal ? 2 : 0) + (capped ? 18 : 0);
 }
 
+double transfer_cycles(const Machine& machine, const KernelWork& work) {
+  const double bytes = static_cast<double>(work.read_bytes) + static_cast<double>(work.written_bytes);
+  // Without global memory all operands lie in the tile's own.
+  return bytes / (machine.global_memory ? machine.across_bytes_per_cycle : machine.own_bytes_per_cycle);
+}
+
+double padded_to(int64_t extent, int64_t step) {
+  return static_cast<double>(round_up(extent, std::max<int64_t>(step, 1)));
+}
+
 Cost kernel_cost(const Machine& machine, const KernelWork& work) {
   Cost cost;
   if (work.m <= 0 || work.n <= 0) return cost;
+  switch (work.kind) {
+    case KernelWork::Kind::gemm:
+      cost = gemm_run_cost(machine, work);
+      break;
+    case KernelWork::Kind::attention:
+      cost = attention_run_cost(machine, work);
+      break;
+    case KernelWork::Kind::pointwise:
+      cost = elementwise_run_cost(machine, work);
+      break;
+    case KernelWork::Kind::copy:
+      cost.exchange = transfer_cycles(machine, work) * (work.strided ? strided_penalty : 1);
+      break;
+  }
   cost.launch = machine.command_cycles;
-  const Steps steps = steps_of(machine, work.kind);
-  const auto m = static_cast<double>(work.m);
-  const auto n = static_cast<double>(work.n);
-  const auto k = static_cast<double>(std::max<int64_t>(work.k, 0));
-  const double expression = m * n * static_cast<double>(work.expression_nodes) / machine.vector_flop_per_cycle;
-  const double bytes = static_cast<double>(work.read_bytes) + static_cast<double>(work.written_bytes);
-  // Without global memory all operands lie in the tile's own.
-  const double transfer =
-      bytes / (machine.global_memory ? machine.across_bytes_per_cycle : machine.own_bytes_per_cycle);
-
-  if (work.kind == KernelWork::Kind::gemm) {
-    const MathRate math = matmul_rate(machine, work.a, work.b);
-    const double rate = math.flop_per_cycle;
-    // A packed kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not
-    // there.
-    const bool few_rows = machine.packed_gemm && work.m < steps.m;
-    const double padded = (few_rows ? m : padded_to(work.m, steps.m)) * padded_to(work.n, steps.n);
-    // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
-    double converted = 0;
-    if (machine.packed_gemm || byte_size(work.a) != byte_size(math.a)) converted += m * k;
-    if ((machine.packed_gemm && !few_rows) || byte_size(work.b) != byte_size(math.b)) converted += k * n;
-    cost.compute = 2 * padded * k / rate + converted / machine.vector_flop_per_cycle + expression;
-    cost.padding = 2 * (padded - m * n) * k / rate;
-    cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
-    return cost;
-  }
-  if (work.kind == KernelWork::Kind::attention) {
-    const auto v = static_cast<double>(work.v);
-    const double rate = matmul_rate(machine, work.a, work.b).flop_per_cycle;
-    const double rows = padded_to(work.m, steps.m), keys = padded_to(work.n, steps.n);
-    // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
-    const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
-    const double elements = m * k + n * (k + v) + m * v * static_cast<double>(work.expression_nodes);
-    cost.compute = rows * keys * score + elements / machine.vector_flop_per_cycle;
-    cost.padding = (rows * keys - m * n) * score;
-    cost.memory = transfer * (work.strided ? strided_gemm_penalty : 1);
-    return cost;
-  }
-  const double slowed = transfer * (work.strided ? strided_penalty : 1);
-  if (work.kind == KernelWork::Kind::copy) {
-    cost.exchange = slowed;
-    return cost;
-  }
-  // The last vector of a row is as expensive as a full one.
-  const double row = padded_to(work.n, steps.n);
-  cost.compute = expression * row / n;
-  cost.padding = cost.compute - expression;
-  cost.memory = slowed;
   return cost;
 }
 

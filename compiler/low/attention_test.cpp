@@ -63,7 +63,7 @@ Result<TileGraph> graph_of(const SizedContract& c, size_t in_place = SIZE_MAX) {
 
 TEST(Attention, OperandsAndTheirExtents) {
   const SizedContract c = contract({5, 9, 4, 7}, {.masked = true, .causal = true, .continues = true, .partial = true});
-  const AttentionOperands known = attention_operands(*c.as<AttentionKernel>());
+  const AttentionOperands known = c.as<AttentionKernel>()->named_operands();
   EXPECT_EQ(known.mask, 3U);
   EXPECT_EQ(known.diagonal, 4U);
   EXPECT_EQ(known.state, 5U);

@@ -7,7 +7,7 @@
 //   contract 0 gemm math_a f32 math_b f32 accumulate f32 stage_k 0 rows 5 operands f32:su f32:su f32:su expr {…}
 //   contract 1 reduce inner 1 kind index_max accumulate f32 last map {…} operands f32:su i64:u expr {…}
 //   contract 2 gather inner 1 operands f32:bus i64:sbb f32:su
-//     (the fields of each family are in kernels/families.h; a flag, such as `last`, and what may be missing, such as
+//     (the fields of each family are in kernels/families/; a flag, such as `last`, and what may be missing, such as
 //     `rows` and `map`, is there or not)
 //   descriptor 0 f32 to f16 saturate counts [5] source [8] destination [7] chunk 7
 //   constant 0 SHA-256

@@ -48,13 +48,8 @@ struct Machine {
   uint32_t alignment_bytes = 64;            // of allocations
   uint32_t workers =
       0;  // threads that take turns with the logical tiles; 0: each tile has its own (no number of a file: see on_processor)
-  // What the gemm kernels of its targets can do.
-  bool packed_gemm =
-      false;  // packs (and decodes) both operands of a run at the vector rate; else stages through scratch
-  uint32_t block_m_step = 16,
-           block_n_step = 16;  // the register block: multiples that a kernel run rounds m and n up to
-  uint32_t block_m_max = 256, block_n_max = 256;  // of one kernel run
-  uint64_t accumulator_bytes = 0;  // registers that hold the block's accumulators; 0: they may lie in memory
+  uint32_t matrix_rows = 16, matrix_columns = 16;  // results of one matrix instruction
+  uint64_t accumulator_bytes = 0;                  // registers for the sums of a block; 0: they may lie in memory
 
   uint32_t cluster_of(uint32_t tile) const { return static_cast<uint32_t>(uint64_t{tile} * clusters / tiles); }
 };

@@ -1,7 +1,7 @@
 // Reading a machine's JSON file.
 //
 //   {"name": "…", "description": "…", "targets": ["…"],
-//    "logical_tiles": bool, "global_memory": bool, "packed_gemm": bool,
+//    "logical_tiles": bool, "global_memory": bool,
 //    "math": [{"a": ["f16"], "b": ["f16"], "flop_per_cycle": NUMBER}, …],   every pair of an a and a b has this rate
 //    "tiles": NUMBER, …}
 // where NUMBER is {"value": 304, "source": "where it comes from"}. All keys of the table below are needed, and no
@@ -139,10 +139,9 @@ Result<Machine> read_machine(const json::object& object, std::string_view what) 
   LOW_TRY(machine.targets, reader.texts("targets"));
   LOW_TRY(machine.logical_tiles, reader.flag("logical_tiles"));
   LOW_TRY(machine.global_memory, reader.flag("global_memory"));
-  LOW_TRY(machine.packed_gemm, reader.flag("packed_gemm"));
   LOW_TRY_VOID(read_math(reader, what, machine.math));
 
-  double tiles = 0, clusters = 0, lanes = 0, m_step = 0, n_step = 0, m_max = 0, n_max = 0, alignment = 0;
+  double tiles = 0, clusters = 0, lanes = 0, matrix_rows = 0, matrix_columns = 0, alignment = 0;
   double global_bytes = 0, tile_bytes = 0, scratch = 0, accumulators = 0;
   double across = 0, device = 0, cache = 0, cache_bytes = 0, launch = 0, transfer = 0, command = 0;
   struct Field {
@@ -169,10 +168,8 @@ Result<Machine> read_machine(const json::object& object, std::string_view what) 
       {"transfer_microseconds", time_range, &transfer},
       {"command_microseconds", time_range, &command},
       {"alignment_bytes", count_range, &alignment},
-      {"block_m_step", count_range, &m_step},
-      {"block_n_step", count_range, &n_step},
-      {"block_m_max", count_range, &m_max},
-      {"block_n_max", count_range, &n_max},
+      {"matrix_rows", count_range, &matrix_rows},
+      {"matrix_columns", count_range, &matrix_columns},
       {"accumulator_bytes", bytes_range, &accumulators},
   };
   for (const Field& field : fields) {
@@ -183,10 +180,8 @@ Result<Machine> read_machine(const json::object& object, std::string_view what) 
   machine.tiles = static_cast<uint32_t>(tiles);
   machine.clusters = static_cast<uint32_t>(clusters);
   machine.vector_lanes = static_cast<uint32_t>(lanes);
-  machine.block_m_step = static_cast<uint32_t>(m_step);
-  machine.block_n_step = static_cast<uint32_t>(n_step);
-  machine.block_m_max = static_cast<uint32_t>(m_max);
-  machine.block_n_max = static_cast<uint32_t>(n_max);
+  machine.matrix_rows = static_cast<uint32_t>(matrix_rows);
+  machine.matrix_columns = static_cast<uint32_t>(matrix_columns);
   machine.alignment_bytes = static_cast<uint32_t>(alignment);
   machine.global_memory_bytes = static_cast<uint64_t>(global_bytes);
   machine.tile_memory_bytes = static_cast<uint64_t>(tile_bytes);
@@ -205,9 +200,6 @@ Result<Machine> read_machine(const json::object& object, std::string_view what) 
   }
   if ((machine.alignment_bytes & (machine.alignment_bytes - 1)) != 0) {
     return reader.wrong(fmt::format("'alignment_bytes' is {}, which is no power of two", machine.alignment_bytes));
-  }
-  if (machine.block_m_max < machine.block_m_step || machine.block_n_max < machine.block_n_step) {
-    return reader.wrong("a largest block below its step");
   }
   if (!machine.global_memory && machine.tile_memory_bytes == 0) {
     return reader.wrong("neither global memory nor memory of the tiles");

@@ -31,25 +31,6 @@ bool scores_fit(const AttentionExtents& extents, int64_t rows) {
   return score_bytes_of(rows, extents.n, extents.score_bytes) <= max_tensor_bytes;
 }
 
-// Rows of a block: all of a part, or so few that a block of scores stays small.
-std::vector<int64_t> row_blocks(const Machine& machine, int64_t rows, AttentionAlgorithm algorithm) {
-  std::vector<int64_t> blocks{rows};
-  if (!machine.global_memory || algorithm == AttentionAlgorithm::flash) return blocks;
-  const int64_t step = std::max<int64_t>(machine.block_m_step, 1);
-  for (const int64_t steps : {32, 16, 8, 4, 2})
-    if (steps * step < rows) blocks.push_back(steps * step);
-  return blocks;
-}
-
-// Depths of panels of keys: all, and fractions.
-std::vector<int64_t> key_blocks(const Machine& machine, int64_t keys, AttentionAlgorithm algorithm) {
-  std::vector<int64_t> blocks{keys};
-  if (machine.global_memory || algorithm == AttentionAlgorithm::materialized) return blocks;
-  for (int64_t parts = 2; parts <= 64 && parts <= keys; parts *= 2)
-    if (const int64_t block = ceil_div(keys, parts); block != blocks.back()) blocks.push_back(block);
-  return blocks;
-}
-
 }  // namespace
 
 AttentionExtents attention_extents(const Graph& graph, const Op& op) {
@@ -117,9 +98,9 @@ std::vector<AttentionPlan> attention_space(const Machine& machine, const Attenti
   for (const AttentionPlan& grid : grids) {
     for (const auto algorithm : {AttentionAlgorithm::flash, AttentionAlgorithm::materialized}) {
       if (!can_compute(extents, algorithm) || (only && *only != algorithm)) continue;
-      for (const int64_t rows : row_blocks(machine, part_rows(extents, grid), algorithm)) {
+      for (const int64_t rows : attention_row_blocks(machine, part_rows(extents, grid), algorithm)) {
         if (algorithm == AttentionAlgorithm::materialized && !scores_fit(extents, rows)) continue;
-        for (const int64_t keys : key_blocks(machine, extents.n, algorithm)) {
+        for (const int64_t keys : attention_key_blocks(machine, extents.n, algorithm)) {
           if (static_cast<int64_t>(result.size()) >= limit) return result;
           AttentionPlan plan = grid;
           plan.algorithm = algorithm;

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "compiler/base/integers.h"
 #include "compiler/search/op_cost.h"
 #include "compiler/search/search.h"
 #include "compiler/search/space.h"
@@ -19,7 +20,7 @@ TEST(Cost, GemmByHand) {
   Machine machine;  // numbers that make the arithmetic easy
   machine.vector_flop_per_cycle = 2;
   machine.math = {{DType::f32, DType::f32, 8}};
-  machine.block_m_step = machine.block_n_step = 4;
+  machine.matrix_rows = machine.matrix_columns = 4;
   machine.across_bytes_per_cycle = 4;
   machine.device_bytes_per_cycle = 10;
   machine.command_cycles = 7;
@@ -40,13 +41,19 @@ TEST(Cost, GemmByHand) {
   EXPECT_DOUBLE_EQ(cost.memory, 95);
   EXPECT_DOUBLE_EQ(cost.launch, 7);
   EXPECT_DOUBLE_EQ(cost.total(), 95 + 7);
-  // Packing converts (5 + 3) * 10 elements, 2 a cycle.
-  machine.packed_gemm = true;
-  EXPECT_DOUBLE_EQ(kernel_cost(machine, work).compute, 80 + 15 + 40);
-  // Fewer rows than a register block: 3 x 4 is computed, 2 * 12 * 10 / 8 cycles, and b is not packed: 3 * 10 elements.
+  // Packing: (15 + 3) * 10 elements are converted, 2 a cycle.
+  Machine packing = machine;
+  packing.targets = {"host-x86-64-v4"};
+  const GemmConfigurations known = gemm_configurations(packing);
+  ASSERT_TRUE(known.packs);
+  KernelWork many = work;
+  many.m = 15;
+  const auto rows = static_cast<double>(round_up(15, known.step_m)), columns = static_cast<double>(known.step_n);
+  EXPECT_DOUBLE_EQ(kernel_cost(packing, many).compute, 2 * rows * columns * 10 / 8 + 45 + 90);
+  // Fewer rows than a register block: 3 are computed, and b is not packed: 3 * 10 elements.
   KernelWork few = work;
   few.m = 3;
-  EXPECT_DOUBLE_EQ(kernel_cost(machine, few).compute, 30 + 9 + 15);
+  EXPECT_DOUBLE_EQ(kernel_cost(packing, few).compute, 2 * 3 * columns * 10 / 8 + 9 + 15);
   // A superstep: two tiles, the slower counts; 3000 bytes at 10 a cycle outweigh it.
   const Cost step = superstep_cost(machine, {{cost, Cost{.compute = 1}}, 500});
   EXPECT_DOUBLE_EQ(step.total(), 95 + 7 + 100);
@@ -230,8 +237,8 @@ TEST(Cost, PaddingIsCounted) {
 TEST(Cost, PartialSumsByHand) {
   Machine machine = host();
   machine.tiles = 4;
-  machine.block_m_step = machine.block_n_step = 1;
-  machine.packed_gemm = false;
+  machine.matrix_rows = machine.matrix_columns = 1;
+  machine.targets = {};
   machine.device_bytes_per_cycle = 1e9;
   MatmulWork work;
   work.shape = {1, 6, 32, 100};
@@ -324,7 +331,7 @@ TEST(Space, MatmulCandidatesAreValidAndNotOnlyPowersOfTwo) {
       bool odd = false;
       ASSERT_GT(space.size(), 30u);
       for (const MatmulPlan& plan : space) {
-        EXPECT_FALSE(block_violation(machine, plan, type, type));
+        EXPECT_FALSE(gemm_block_problem(machine, {plan.block_m, plan.block_n, plan.block_k}, type, type));
         EXPECT_LE(uint64_t{plan.grid_m} * plan.grid_n * plan.grid_batch, machine.tiles);
         odd = odd || (plan.grid_m & (plan.grid_m - 1)) != 0;
       }
@@ -342,7 +349,8 @@ TEST(Space, MatmulsOfAnySizeHaveCandidates) {
       const std::vector<MatmulPlan> space = matmul_space(machine, shape, DType::f32, DType::f64, 4096);
       ASSERT_FALSE(space.empty());
       EXPECT_LE(space.size(), 4096u);
-      for (const MatmulPlan& plan : space) EXPECT_FALSE(block_violation(machine, plan, DType::f32, DType::f64));
+      for (const MatmulPlan& plan : space)
+        EXPECT_FALSE(gemm_block_problem(machine, {plan.block_m, plan.block_n, plan.block_k}, DType::f32, DType::f64));
     }
     EXPECT_EQ(matmul_space(machine, {1, 100, 100, 100}, DType::f32, DType::f32, 3).size(), 3u);
   }

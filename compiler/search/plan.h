@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compiler/graph/graph.h"
+#include "compiler/kernels/families/attention.h"
 #include "compiler/machine/machine.h"
 
 // On machines without global memory the same plans mean this, for values seen as matrices [rows, columns] (columns is
@@ -65,12 +66,6 @@ struct MovementPlan {
   bool copy = false;
   SplitPlan split;  // of the copy
   bool operator==(const MovementPlan&) const = default;
-};
-
-// How attention is computed. Both give the same result but for rounding.
-enum class AttentionAlgorithm : uint8_t {
-  flash,         // one kernel for scores, softmax and sums, by panels of keys
-  materialized,  // scores of a block of rows are written, normalized, and multiplied with v: three kernels
 };
 
 // The result [batch, m, q_heads * dv] is cut into grid_batch x grid_m x grid_heads parts, the heads of q along its last

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/kernels/contract.h"
 #include "compiler/search/attention.h"
 #include "compiler/search/distributed_space.h"
 #include "compiler/search/layout.h"
@@ -112,7 +113,8 @@ class Verifier {
     }
     const std::span<const ValueId> operands = graph.operands(op);
     const std::optional<std::string> violation =
-        block_violation(machine_, plan, graph.type(operands[0]).dtype, graph.type(operands[1]).dtype);
+        gemm_block_problem(machine_, {plan.block_m, plan.block_n, plan.block_k}, graph.type(operands[0]).dtype,
+                           graph.type(operands[1]).dtype);
     if (violation) return wrong(name, *violation);
     return {};
   }

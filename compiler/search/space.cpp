@@ -6,11 +6,10 @@
 #include <fmt/format.h>
 
 #include "compiler/base/integers.h"
+#include "compiler/kernels/contract.h"
 
 namespace low {
 namespace {
-
-uint64_t accumulator_size(DType a, DType b) { return std::max(byte_size(a), byte_size(b)) > 4 ? 8 : 4; }
 
 // With global memory each partial sum is written and read again: many never pay.
 constexpr uint32_t most_partial_sums = 16;
@@ -58,31 +57,6 @@ std::vector<Grid> grids(const Machine& machine, const MatmulShape& shape) {
   return result;
 }
 
-// Sizes of the blocks that cut a part of `part` into as few pieces as `limit` allows, and into one more: equal pieces,
-// rounded up to the register block.
-std::vector<int64_t> blocks(int64_t part, int64_t step, int64_t limit) {
-  if (part <= 1) return {1};
-  const int64_t largest = limit / step * step;
-  const int64_t fewest = ceil_div(part, largest);
-  std::vector<int64_t> result;
-  for (int64_t count = fewest; count <= fewest + 1; ++count) {
-    const int64_t block = std::min(round_up(ceil_div(part, count), step), part);
-    if (result.empty() || result.back() != block) result.push_back(block);
-  }
-  return result;
-}
-
-// The deepest staging of up to 128 bytes that fits the scratch memory; 0 when none does.
-int64_t staging_depth(const Machine& machine, MatmulPlan plan, int64_t k, DType a, DType b) {
-  // A packed kernel goes through k in slices whose rows stay in the closest cache.
-  int64_t depth = machine.packed_gemm ? 256 : 128 / static_cast<int64_t>(std::max(byte_size(a), byte_size(b)));
-  for (; depth > 0; depth /= 2) {
-    plan.block_k = std::max<int64_t>(std::min(depth, k), 1);
-    if (!block_violation(machine, plan, a, b)) return plan.block_k;
-  }
-  return 0;
-}
-
 }  // namespace
 
 MatmulShape matmul_shape(const Graph& graph, const Op& op) {
@@ -121,32 +95,6 @@ std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit) {
   return result;
 }
 
-std::optional<std::string> block_violation(const Machine& machine, const MatmulPlan& plan, DType a, DType b) {
-  if (plan.block_m < 1 || plan.block_m > machine.block_m_max || plan.block_n < 1 ||
-      plan.block_n > machine.block_n_max) {
-    return fmt::format("a block of {} x {} where {} allows 1 to {} x 1 to {}", plan.block_m, plan.block_n, machine.name,
-                       machine.block_m_max, machine.block_n_max);
-  }
-  constexpr int64_t deepest = 65536;
-  if (plan.block_k < 1 || plan.block_k > deepest) {
-    return fmt::format("a block depth of {}; expected is 1 to {}", plan.block_k, deepest);
-  }
-  const auto m = static_cast<uint64_t>(round_up(plan.block_m, machine.block_m_step));
-  const auto n = static_cast<uint64_t>(round_up(plan.block_n, machine.block_n_step));
-  const uint64_t accumulators = m * n * accumulator_size(a, b);
-  if (machine.accumulator_bytes != 0 && accumulators > machine.accumulator_bytes) {
-    return fmt::format("a block of {} x {} needs {} bytes of accumulators; {} has {}", plan.block_m, plan.block_n,
-                       accumulators, machine.name, machine.accumulator_bytes);
-  }
-  if (machine.packed_gemm) return std::nullopt;
-  const uint64_t staged = (m * byte_size(a) + n * byte_size(b)) * static_cast<uint64_t>(plan.block_k) * 2;
-  if (staged > machine.scratch_bytes) {
-    return fmt::format("a block of {} x {} x {} stages {} bytes twice over; {} has {} bytes of scratch", plan.block_m,
-                       plan.block_n, plan.block_k, staged / 2, machine.name, machine.scratch_bytes);
-  }
-  return std::nullopt;
-}
-
 std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b,
                                      int64_t limit) {
   std::vector<MatmulPlan> result;
@@ -154,22 +102,13 @@ std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& 
   for (const Grid& grid : grids(machine, shape)) {
     MatmulPlan plan{.grid_batch = grid.batch, .grid_m = grid.m, .grid_n = grid.n, .grid_k = grid.k};
     const int64_t depth = ceil_div(shape.k, grid.k);
-    for (const int64_t block_m : blocks(ceil_div(shape.m, grid.m), machine.block_m_step, machine.block_m_max)) {
-      for (const int64_t block_n : blocks(ceil_div(shape.n, grid.n), machine.block_n_step, machine.block_n_max)) {
-        plan.block_m = block_m;
-        plan.block_n = block_n;
-        plan.block_k = staging_depth(machine, plan, depth, a, b);
-        // Too large for scratch or accumulators: shrink the longer side until it fits.
-        while (plan.block_k == 0 && std::max(plan.block_m, plan.block_n) > 1) {
-          int64_t& longer = plan.block_m >= plan.block_n ? plan.block_m : plan.block_n;
-          const int64_t step = &longer == &plan.block_m ? machine.block_m_step : machine.block_n_step;
-          longer = longer <= step ? longer / 2 : ceil_div(longer, step) / 2 * step;
-          plan.block_k = staging_depth(machine, plan, depth, a, b);
-        }
-        if (plan.block_k == 0) continue;
-        if (full()) return result;
-        if (result.empty() || !(result.back() == plan)) result.push_back(plan);
-      }
+    for (const GemmBlock& block :
+         gemm_block_choices(machine, ceil_div(shape.m, grid.m), ceil_div(shape.n, grid.n), depth, a, b)) {
+      if (full()) return result;
+      plan.block_m = block.m;
+      plan.block_n = block.n;
+      plan.block_k = block.k;
+      result.push_back(plan);
     }
   }
   return result;

@@ -27,8 +27,6 @@ std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit);
 
 // At most `limit` candidates, grids that use many tiles first.
 std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b, int64_t limit);
-// The whole block, its staging and its accumulators have to fit: what is wrong with it, or nothing.
-std::optional<std::string> block_violation(const Machine& machine, const MatmulPlan& plan, DType a, DType b);
 
 // Appends the splits of one axis, the most parallel first, as long as there are fewer than `limit` plans. One part
 // stands for all axes, along axis 0.

@@ -1,0 +1,65 @@
+// The family gemm: products of matrices.
+#pragma once
+
+#include <vector>
+
+#include "compiler/kernels/families/family.h"
+#include "compiler/machine/machine.h"
+
+namespace low {
+
+// result[m, n] = epilogue(sum over k of a[m, k] * b[k, n], extras…[m, n]). A run's extents are (m, n, k); operands a
+// over (m, k), b over (k, n), extras… and result over (m, n).
+struct GemmKernel {
+  static constexpr std::string_view name = "gemm";
+  DType math_a = DType::f32, math_b = DType::f32;  // a and b are converted to these before they are multiplied
+  DType accumulate = DType::f32;                   // of the sums
+  int64_t stage_k = 0;      // depth in which the kernel stages operands; a hint that changes no result
+  std::optional<int> rows;  // m of every run, where it is so small that the kernel unrolls it
+  bool operator==(const GemmKernel&) const = default;
+
+  template <typename Self, typename Visitor>
+  static void fields(Self& self, Visitor&& visit) {
+    visit("math_a", self.math_a);
+    visit("math_b", self.math_b);
+    visit("accumulate", self.accumulate);
+    visit("stage_k", self.stage_k);
+    visit("rows", self.rows);
+  }
+
+  Shape run_extents(std::span<const Shape> operands) const;
+  Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) const;
+  OperandCount operand_count() const { return {3}; }
+  ExprOperands expr_operands() const { return {1, 2}; }
+  size_t first_in_place() const { return 2; }
+  double matrix_flop(const Shape& extents) const;
+  static constexpr int iteration_rank = 3;
+  std::string problem(const KernelContract& contract) const;
+  std::string run_problem(const KernelContract& contract, const Shape& extents) const;
+  void configure(const KernelContract& contract, const Shape& extents);
+  void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
+};
+
+// How the kernels that the library has for a machine's targets go about products.
+struct GemmConfigurations {
+  bool packs = false;              // both operands, at the vector rate, which decodes them; else staged through scratch
+  int64_t step_m = 1, step_n = 1;  // the block of registers: m and n are computed in multiples of it
+  int64_t most_m = 1, most_n = 1;  // of one run
+};
+GemmConfigurations gemm_configurations(const Machine& machine);
+
+// What one run computes, and the depth in which it goes through k.
+struct GemmBlock {
+  int64_t m = 1, n = 1, k = 1;
+  bool operator==(const GemmBlock&) const = default;
+};
+// What is wrong with a block of operands of these dtypes, or nothing: all of it, its staging and its sums have to fit.
+std::optional<std::string> gemm_block_problem(const Machine& machine, const GemmBlock& block, DType a, DType b);
+// The blocks worth considering for a tile's part of m x n elements, of this depth.
+std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int64_t n, int64_t depth, DType a,
+                                          DType b);
+
+// As kernel_cost, of its kind of work.
+Cost gemm_run_cost(const Machine& machine, const KernelWork& work);
+
+}  // namespace low

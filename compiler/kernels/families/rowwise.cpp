@@ -1,0 +1,39 @@
+#include "compiler/kernels/families/rowwise.h"
+
+#include <fmt/format.h>
+
+#include "compiler/kernels/contract.h"
+#include "compiler/kernels/cost.h"
+#include "compiler/kernels/data/rows.h"
+
+namespace low {
+
+Shape RowwiseKernel::run_extents(std::span<const Shape> operands) const { return operands[0]; }
+
+Shape RowwiseKernel::operand_extents(const KernelContract&, const Shape& extents, size_t) const { return extents; }
+
+std::string RowwiseKernel::axes_problem(const KernelContract& contract) const {
+  return columns_problem(contract, columns);
+}
+
+std::string RowwiseKernel::problem(const KernelContract&) const {
+  if (static_cast<size_t>(kind) >= rowwise_kinds.size()) return "rowwise of an unknown kind";
+  if (accumulate != DType::f32 && accumulate != DType::f64)
+    return fmt::format("rowwise cannot compute in {}", low::name(accumulate));
+  return "";
+}
+
+std::string RowwiseKernel::run_problem(const KernelContract&, const Shape& extents) const {
+  return checked_elements(extents.extents()) ? "" : out_of_range(extents);
+}
+
+void RowwiseKernel::configure(const KernelContract& contract, const Shape& extents) {
+  columns = column_axis(contract, extents);
+  long_rows = !columns && inner_extents(contract, extents).elements() > device::max_kept_row;
+}
+
+void RowwiseKernel::add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const {
+  add_group_work(work, contract, extents, rowwise_work(kind) + expression_work(contract.expr));
+}
+
+}  // namespace low
