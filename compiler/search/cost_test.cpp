@@ -220,14 +220,15 @@ TEST(Cost, MatmulAgreesWithEnumerationOfAllRuns) {
 }
 
 TEST(Cost, PaddingIsCounted) {
-  // Nine rows of 33 on the host: 16 x 64 are computed.
+  // Nine rows of 33 on the host: 9 x 64 are computed.
   MatmulWork work;
   work.shape = {1, 9, 33, 64};
   MatmulPlan plan{.block_m = 9, .block_n = 33, .block_k = 64};
-  EXPECT_DOUBLE_EQ(matmul_cost(host(), work, plan).items.padding, 2.0 * (16 * 64 - 9 * 33) * 64 / 64);
-  // One row is one row: 1 x 64.
-  work.shape.m = plan.block_m = 1;
-  EXPECT_DOUBLE_EQ(matmul_cost(host(), work, plan).items.padding, 2.0 * (64 - 33) * 64 / 64);
+  EXPECT_DOUBLE_EQ(matmul_cost(host(), work, plan).items.padding, 2.0 * (9 * 64 - 9 * 33) * 64 / 64);
+  // 16 x 48 on a GPU.
+  MatmulWork fp8 = work;
+  fp8.a = fp8.b = DType::f8e4m3fnuz;
+  EXPECT_DOUBLE_EQ(matmul_cost(mi300x(), fp8, plan).items.padding, 2.0 * (16 * 48 - 9 * 33) * 64 / 4096);
   work.shape.m = 8;
   work.shape.n = 64;
   EXPECT_EQ(matmul_cost(host(), work, {.block_m = 8, .block_n = 64, .block_k = 64}).items.padding, 0);

@@ -241,7 +241,7 @@ TEST(PlanVerify, Table) {
        },
        "4 partial sums over 6, one of which is empty"},
       {[&](Plan& p) { matmul(p).block_m = 0; }, "a block of 0 x 3"},
-      {[&](Plan& p) { matmul(p).block_n = 1025; }, "a block of 1 x 1025"},
+      {[&](Plan& p) { matmul(p).block_n = 2049; }, "a block of 1 x 2049"},
       {[&](Plan& p) { matmul(p).block_k = 0; }, "a block depth of 0"},
       {[&](Plan& p) { matmul(p).block_k = INT64_MAX; }, "a block depth of 9223372036854775807"},
       {[](Plan& p) { std::get<RepeatPlan>(p.region.ops[7]).body.clear(); }, "0 bodies"},

@@ -24,15 +24,15 @@ Shape AttentionKernel::run_extents(std::span<const Shape> operands) const {
 }
 
 Shape AttentionKernel::operand_extents(const KernelContract& contract, const Shape& extents, size_t index) const {
-  const int64_t m = extents[0], n = extents[1];
+  const int64_t m = extents[0], n = extents[1], head = extents[2], value = extents[3];
   const AttentionOperands known = named_operands();
-  if (index == 0) return Shape{m, d};
-  if (index == 1) return Shape{n, d};
-  if (index == 2) return Shape{n, dv};
+  if (index == 0) return Shape{m, head};
+  if (index == 1) return Shape{n, head};
+  if (index == 2) return Shape{n, value};
   if (index == known.mask) return Shape{m, n};
   if (index == known.diagonal) return Shape{1};
   const bool state = index == known.state || (index + 1 == contract.operands.size() && partial);
-  return Shape{m, state ? dv + 2 : dv};
+  return Shape{m, state ? value + 2 : value};
 }
 
 std::string AttentionKernel::problem(const KernelContract& contract) const {
@@ -90,7 +90,7 @@ double AttentionKernel::matrix_flop(const Shape& extents) const {
 std::vector<int64_t> attention_row_blocks(const Machine& machine, int64_t rows, AttentionAlgorithm algorithm) {
   std::vector<int64_t> blocks{rows};
   if (!machine.global_memory || algorithm == AttentionAlgorithm::flash) return blocks;
-  const int64_t step = std::max<int64_t>(gemm_configurations(machine).step_m, 1);
+  const int64_t step = gemm_configurations(machine).panel_m;
   for (const int64_t steps : {32, 16, 8, 4, 2})
     if (steps * step < rows) blocks.push_back(steps * step);
   return blocks;

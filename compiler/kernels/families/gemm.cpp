@@ -99,9 +99,18 @@ double GemmKernel::matrix_flop(const Shape& extents) const {
 }
 
 GemmConfigurations gemm_configurations(const Machine& machine) {
-  if (packing_target(machine) != nullptr)
-    return {.packs = true, .step_m = 8, .step_n = 32, .most_m = 512, .most_n = 1024};
+  if (const PackingTarget* target = packing_target(machine)) {
+    const device::Tiling& tiling = target->tiling;
+    return {.packs = true,
+            .step_m = 1,  // panels of a block differ by one row at most, and compute no others
+            .step_n = tiling.panel_n,
+            .panel_m = tiling.panel_m,
+            .few_rows = device::most_unrolled_rows,
+            .most_m = tiling.block_m,
+            .most_n = tiling.block_n};
+  }
   GemmConfigurations staged{.step_m = machine.matrix_rows, .step_n = machine.matrix_columns};
+  staged.panel_m = staged.step_m;
   // With global memory the sums of 256 x 256 elements fill a compute unit's registers; without it rows stream by.
   staged.most_m = machine.global_memory ? 256 : 1024;
   staged.most_n = 256;
@@ -161,10 +170,8 @@ Cost gemm_run_cost(const Machine& machine, const KernelWork& work) {
   const auto k = static_cast<double>(std::max<int64_t>(work.k, 0));
   const MathRate math = matmul_rate(machine, work.a, work.b);
   const double rate = math.flop_per_cycle;
-  // A packing kernel with fewer rows than its register block reads b where it lies, and computes no rows that are not
-  // there.
-  const bool few_rows = known.packs && work.m < known.step_m;
-  const double padded = (few_rows ? m : padded_to(work.m, known.step_m)) * padded_to(work.n, known.step_n);
+  const bool few_rows = work.m <= known.few_rows;
+  const double padded = padded_to(work.m, known.step_m) * padded_to(work.n, known.step_n);
   // Operands become the format that is computed in: one conversion an element and run, on the vector unit.
   double converted = 0;
   if (known.packs || byte_size(work.a) != byte_size(math.a)) converted += m * k;

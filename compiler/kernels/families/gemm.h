@@ -43,7 +43,9 @@ struct GemmKernel {
 // How the kernels that the library has for a machine's targets go about products.
 struct GemmConfigurations {
   bool packs = false;              // both operands, at the vector rate, which decodes them; else staged through scratch
-  int64_t step_m = 1, step_n = 1;  // the block of registers: m and n are computed in multiples of it
+  int64_t step_m = 1, step_n = 1;  // m and n are computed in multiples of these
+  int64_t panel_m = 1;             // rows in registers: blocks of so many are worth having
+  int64_t few_rows = 0;            // of a run with no more, b is read where it lies
   int64_t most_m = 1, most_n = 1;  // of one run
 };
 GemmConfigurations gemm_configurations(const Machine& machine);
