@@ -219,4 +219,28 @@ bool strided_both_ways(const OperandContract& matrix) {
   return matrix.access[0] == Access::strided && matrix.access[1] == Access::strided;
 }
 
+std::string unimplemented(const KernelContract& contract) {
+  return std::visit(
+      [](const auto& kernel) {
+        if constexpr (requires { kernel.unimplemented(); }) {
+          return kernel.unimplemented();
+        } else {
+          return std::string();
+        }
+      },
+      contract.family);
+}
+
+uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) {
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.scratch_bytes(contract, extents, tiling); }) {
+          return kernel.scratch_bytes(contract, extents, tiling);
+        } else {
+          return uint64_t{0};
+        }
+      },
+      contract.family);
+}
+
 }  // namespace low

@@ -95,6 +95,10 @@ void configure(KernelContract& contract, const Shape& extents);
 std::string problem(const KernelContract& contract);
 // What is wrong with a run of these extents, iteration_rank many, of a contract without a problem; empty: nothing.
 std::string run_problem(const KernelContract& contract, const Shape& extents);
+// What no kernel of the library does, of a contract without a problem; empty: nothing.
+std::string unimplemented(const KernelContract& contract);
+// Bytes of scratch of a run of these extents on a target of this tiling; of a contract that is implemented.
+uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling);
 // Of equal contracts the same.
 uint64_t hash_of(const KernelContract& contract);
 

@@ -65,13 +65,6 @@ std::string attention_obstacle(const Graph& graph, const Op& op) {
   return "no decision for this attention fits the machine";
 }
 
-DType attention_math(const Machine& machine, DType q, DType k, DType v) {
-  const DType accumulate = attention_type(q, k, v);
-  if (accumulate != DType::f32) return accumulate;
-  const DType operands[] = {q, k, v};
-  return matmul_rate(machine, operands).a;
-}
-
 std::vector<AttentionPlan> attention_space(const Machine& machine, const AttentionExtents& extents,
                                            std::optional<AttentionAlgorithm> only, int64_t limit) {
   std::vector<AttentionPlan> grids;

@@ -57,8 +57,4 @@ CostSum attention_cost(const Machine& machine, const AttentionWork& work, const 
 // Bytes of scores that all tiles keep; 0 for flash.
 uint64_t attention_scratch_bytes(const Machine& machine, const AttentionExtents& extents, const AttentionPlan& plan);
 
-// The one dtype that q, k and v are multiplied in on this machine, which holds all their values; sums are f32 (f64 for
-// f64 operands).
-DType attention_math(const Machine& machine, DType q, DType k, DType v);
-
 }  // namespace low

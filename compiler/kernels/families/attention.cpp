@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/base/integers.h"
+#include "compiler/graph/ops/attention.h"
 #include "compiler/kernels/contract.h"
 #include "compiler/kernels/cost.h"
 
@@ -121,6 +122,27 @@ Cost attention_run_cost(const Machine& machine, const KernelWork& work) {
   cost.padding = (rows * keys - m * n) * score;
   cost.memory = transfer_cycles(machine, work) * (work.strided ? strided_matrix_penalty : 1);
   return cost;
+}
+
+DType attention_math(const Machine& machine, DType q, DType k, DType v) {
+  const DType accumulate = attention_type(q, k, v);
+  if (accumulate != DType::f32) return accumulate;
+  const DType operands[] = {q, k, v};
+  return matmul_rate(machine, operands).a;
+}
+
+std::string AttentionKernel::unimplemented() const {
+  constexpr int64_t largest = 1 << 16;  // rows of a block of keys are kept in scratch
+  for (const int64_t size : {d, dv})
+    if (size > largest) return fmt::format("a head size of {}, above {}", size, largest);
+  return "";
+}
+
+uint64_t AttentionKernel::scratch_bytes(const KernelContract&, const Shape& extents,
+                                        const device::Tiling& tiling) const {
+  if (accumulate == DType::f64) return static_cast<uint64_t>(dv) * sizeof(double);
+  return static_cast<uint64_t>(device::attention_blocks(tiling, extents[0], extents[1], d, dv, masked).end) *
+         sizeof(float);
 }
 
 }  // namespace low

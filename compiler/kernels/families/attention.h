@@ -75,6 +75,8 @@ struct AttentionKernel {
   static constexpr int iteration_rank = 4;
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
+  uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) const;
+  std::string unimplemented() const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
 
@@ -86,6 +88,10 @@ enum class AttentionAlgorithm : uint8_t {
 // Rows of q, of a tile's part of so many, in a block; keys in a panel.
 std::vector<int64_t> attention_row_blocks(const Machine& machine, int64_t rows, AttentionAlgorithm algorithm);
 std::vector<int64_t> attention_key_blocks(const Machine& machine, int64_t keys, AttentionAlgorithm algorithm);
+
+// The one dtype that q, k and v are multiplied in on this machine, which holds all their values; sums are f32 (f64 for
+// f64 operands).
+DType attention_math(const Machine& machine, DType q, DType k, DType v);
 
 // As kernel_cost, of its kind of work.
 Cost attention_run_cost(const Machine& machine, const KernelWork& work);

@@ -15,6 +15,8 @@
 //   expr_operands(), accumulate      what the expression reads; none: there is no expression
 //   first_in_place()                 the first operand from which on one may lie exactly where the result does
 //   matrix_flop(extents)             matrix operations of a run, a multiply-add counting two
+//   scratch_bytes(contract, extents, tiling)      that such a run needs on a target of this tiling
+//   unimplemented()                  what no kernel of the library does, of a contract without a problem
 //   configure(contract, extents)     sets the fields that say how the kernel goes about runs of these extents
 #pragma once
 
@@ -26,6 +28,7 @@
 #include <string_view>
 
 #include "compiler/graph/expr.h"
+#include "compiler/kernels/data/tiling.h"
 #include "compiler/kernels/work.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/shape.h"

@@ -184,4 +184,13 @@ Cost gemm_run_cost(const Machine& machine, const KernelWork& work) {
   return cost;
 }
 
+MathRate gemm_math(const Machine& machine, DType sum, DType a, DType b) {
+  return sum == DType::f32 ? matmul_rate(machine, a, b) : MathRate{sum, sum};
+}
+
+uint64_t GemmKernel::scratch_bytes(const KernelContract&, const Shape& extents, const device::Tiling& tiling) const {
+  if (accumulate != DType::f32) return 0;
+  return static_cast<uint64_t>(device::gemm_blocks(tiling, extents[0], extents[1], extents[2]).end) * sizeof(float);
+}
+
 }  // namespace low

@@ -37,6 +37,7 @@ struct GemmKernel {
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void configure(const KernelContract& contract, const Shape& extents);
+  uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
 
@@ -49,6 +50,10 @@ struct GemmConfigurations {
   int64_t most_m = 1, most_n = 1;  // of one run
 };
 GemmConfigurations gemm_configurations(const Machine& machine);
+
+// What a and b are converted to before they are multiplied: products that are summed in f64 or integers are computed in
+// that, those summed in f32 in what the machine multiplies.
+MathRate gemm_math(const Machine& machine, DType sum, DType a, DType b);
 
 // What one run computes, and the depth in which it goes through k.
 struct GemmBlock {

@@ -38,6 +38,7 @@ struct ReduceKernel {
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void configure(const KernelContract& contract, const Shape& extents);
+  std::string unimplemented() const { return accumulate == DType::boolean ? "elements combined in bool" : ""; }
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
 

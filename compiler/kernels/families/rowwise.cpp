@@ -36,4 +36,11 @@ void RowwiseKernel::add_work(KernelWork& work, const KernelContract& contract, c
   add_group_work(work, contract, extents, rowwise_work(kind) + expression_work(contract.expr));
 }
 
+uint64_t RowwiseKernel::scratch_bytes(const KernelContract& contract, const Shape& extents,
+                                      const device::Tiling&) const {
+  const long long kept = device::kept_elements(
+      columns.has_value(), long_rows, inner_extents(contract, extents).elements(), columns ? extents[*columns] : 1);
+  return static_cast<uint64_t>(kept) * byte_size(accumulate);
+}
+
 }  // namespace low

@@ -18,8 +18,8 @@ AttentionRuns::AttentionRuns(const Graph& graph, const Op& op, const Machine& ma
   result_ = graph.type(graph.result(op)).dtype;
   sum_ = attention_type(q_, k_, v_);
   math_ = attention_math(machine, q_, k_, v_);
-  score_math_ = product_math(machine, sum_, q_, k_);
-  value_math_ = product_math(machine, sum_, sum_, v_);
+  score_math_ = gemm_math(machine, sum_, q_, k_);
+  value_math_ = gemm_math(machine, sum_, sum_, v_);
   if (attributes_.masked) {
     mask_ = graph.type(operands[3]).shape;
     mask_type_ = graph.type(operands[3]).dtype;

@@ -58,7 +58,7 @@ class DistributedExpander::MatmulExpansion {
         b_value_(region.values[operands_[1]]),
         output_(region.values[region.graph.result(op)]),
         epilogue_(epilogue_of(attributes_, result_type_.dtype)),
-        math_(product_math(expander.machine_, attributes_.accumulate, type(0).dtype, type(1).dtype)) {
+        math_(gemm_math(expander.machine_, attributes_.accumulate, type(0).dtype, type(1).dtype)) {
     const Shape& a = type(0).shape;
     m_ = shape()[shape().rank() - 2];
     k_ = attributes_.transpose_a ? a[a.rank() - 2] : a[a.rank() - 1];

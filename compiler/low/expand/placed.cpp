@@ -28,10 +28,6 @@ CollapsedBox collapse(const Shape& extents, std::span<const Strides> strides) {
   return box;
 }
 
-MathRate product_math(const Machine& machine, DType sum, DType a, DType b) {
-  return sum == DType::f32 ? matmul_rate(machine, a, b) : MathRate{sum, sum};
-}
-
 Expr converted(DType from, DType to) {
   ExprBuilder expr(1);
   const uint16_t input = expr.input(0, from);

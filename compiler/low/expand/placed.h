@@ -24,10 +24,6 @@ struct CollapsedBox {
 };
 CollapsedBox collapse(const Shape& extents, std::span<const Strides> strides);
 
-// What a and b are converted to before they are multiplied: products that are summed in f64 or integers are computed in
-// that, those summed in f32 in what the machine multiplies.
-MathRate product_math(const Machine& machine, DType sum, DType a, DType b);
-
 // The expression that converts its input.
 Expr converted(DType from, DType to);
 
