@@ -1,5 +1,7 @@
 #include "compiler/search/distributed_layout.h"
 
+#include "compiler/base/hash.h"
+
 #include <algorithm>
 
 #include "compiler/base/integers.h"
@@ -20,6 +22,14 @@ MatrixExtents matrix_extents(const Shape& shape) {
   if (rank > 0) extents.columns = shape[rank - 1];
   for (int axis = 0; axis + 1 < rank; ++axis) extents.rows *= shape[axis];
   return extents;
+}
+
+uint64_t hash_of(const DistributedLayout& layout) {
+  WordHash hash;
+  hash.add(layout.kind).add(layout.iterations).add(layout.batch).add(layout.m).add(layout.n);
+  hash.add(layout.part_batch).add(layout.part_m).add(layout.part_n).add(layout.share);
+  hash.add(layout.grid_batch).add(layout.grid_m).add(layout.grid_n).add(layout.shares);
+  return hash.result();
 }
 
 DistributedLayout layout_of(const MatmulShape& shape, const MatmulPlan& plan) {

@@ -37,6 +37,9 @@ struct DistributedLayout {
   uint64_t parts() const { return uint64_t{grid_batch} * grid_m * grid_n * shares; }
 };
 
+// Of equal layouts the same.
+uint64_t hash_of(const DistributedLayout& layout);
+
 // The layouts that decisions give to their results.
 DistributedLayout layout_of(const MatmulShape& shape, const MatmulPlan& plan);
 DistributedLayout layout_of(const Shape& shape, const SplitPlan& plan);

@@ -1,4 +1,4 @@
-#include "compiler/search/distributed_search.h"
+#include "compiler/search/search.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -45,8 +45,4 @@ class StepBudget {
 // No space is larger, or it is refused.
 inline constexpr int64_t max_exhaustive_space = 1'000'000;
 
-// As search_exhaustively(), which calls it for machines without global memory.
-Result<double> search_tiles_exhaustively(const Graph& graph, const Machine& machine, double bound_cycles,
-                                         StepBudget& budget);
-
 }  // namespace low

@@ -1,5 +1,7 @@
 #include "compiler/search/layout.h"
 
+#include "compiler/base/hash.h"
+
 #include "runtime/base/error.h"
 
 namespace low {
@@ -25,6 +27,8 @@ void normalize_unit_axes(const Shape& shape, Strides& strides) {
 }
 
 }  // namespace
+
+uint64_t hash_of(const Layout& layout) { return WordHash().add(layout.offset).add_list(layout.strides).result(); }
 
 Layout row_major(const Shape& shape) { return {shape.row_major_strides(), 0}; }
 

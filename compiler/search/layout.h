@@ -14,6 +14,9 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+// Of equal layouts the same.
+uint64_t hash_of(const Layout& layout);
+
 Layout row_major(const Shape& shape);
 // Whether the elements lie in row-major order without gaps, wherever they start: the offset and the strides of axes of
 // at most one element do not matter.

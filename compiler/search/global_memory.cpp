@@ -1,0 +1,257 @@
+#include "compiler/search/global_memory.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "compiler/search/attention.h"
+#include "compiler/search/op_cost.h"
+#include "compiler/search/space.h"
+
+namespace low {
+namespace {
+
+struct Ranked {
+  size_t index;
+  CostSum cost;
+};
+
+// By time, then by work that hides behind other work.
+bool is_better(const Ranked& a, const Ranked& b) {
+  if (a.cost.cycles != b.cost.cycles) return a.cost.cycles < b.cost.cycles;
+  const double a_work = a.cost.items.compute + a.cost.items.memory;
+  const double b_work = b.cost.items.compute + b.cost.items.memory;
+  return a_work != b_work ? a_work < b_work : a.index < b.index;
+}
+
+// Evaluates all candidates and keeps the best `options.finalists`: first the best of each kind (`same` tells whether
+// two candidates are of one kind), then whatever is next. All results lie the same way: searched exhaustively, the
+// cheapest is all that counts.
+template <typename Candidate, typename Evaluate, typename Same>
+std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& candidates, const Evaluate& evaluate,
+                         const Same& same) {
+  std::vector<Ranked> all(candidates.size());
+  constexpr size_t chunk = 128;  // a candidate costs less than handing it to a thread
+  const size_t chunks = (candidates.size() + chunk - 1) / chunk;
+  context.pool.parallel_for(static_cast<int64_t>(chunks), [&](int64_t i) {
+    const size_t begin = static_cast<size_t>(i) * chunk;
+    for (size_t j = begin; j < std::min(begin + chunk, candidates.size()); ++j) {
+      all[j] = {j, evaluate(candidates[j])};
+    }
+  });
+  context.candidates += static_cast<int64_t>(candidates.size());
+  std::ranges::sort(all, is_better);
+  const size_t wanted = context.exhaustive != nullptr ? 1 : static_cast<size_t>(context.options.finalists);
+  std::vector<Ranked> kept;
+  std::vector<Ranked> rest;
+  for (const Ranked& ranked : all) {
+    if (kept.size() == wanted) break;
+    const bool known = std::ranges::any_of(
+        kept, [&](const Ranked& other) { return same(candidates[other.index], candidates[ranked.index]); });
+    std::vector<Ranked>& list = known ? rest : kept;
+    if (list.size() < wanted) list.push_back(ranked);
+  }
+  for (size_t i = 0; i < rest.size() && kept.size() < wanted; ++i) kept.push_back(rest[i]);
+  std::ranges::sort(kept, is_better);
+  return kept;
+}
+
+Choice choice_of(OpPlan plan, const CostSum& cost) {
+  Choice choice;
+  choice.plan = std::move(plan);
+  choice.cost.add(cost);
+  return choice;
+}
+
+// Calls add(split, cost) for the best splits.
+template <typename Add>
+Result<void> split_choices(SearchContext& context, const SplitWork& work, const Shape& shape, const Add& add) {
+  const std::vector<SplitPlan> space = split_space(context.machine, shape, context.options.candidates_per_op);
+  LOW_TRY_VOID(count_candidates(context, space.size()));
+  const auto evaluate = [&](const SplitPlan& plan) {
+    CostSum sum;
+    sum.add(split_cost(context.machine, work, plan));
+    return sum;
+  };
+  const auto same = [](const SplitPlan& a, const SplitPlan& b) { return a.axis == b.axis; };
+  for (const Ranked& ranked : best(context, space, evaluate, same)) add(space[ranked.index], ranked.cost);
+  return {};
+}
+
+Result<std::vector<Choice>> matmul_choices(SearchContext& context, const MatmulWork& work) {
+  const std::vector<MatmulPlan> space =
+      matmul_space(context.machine, work.shape, work.a, work.b, context.options.candidates_per_op);
+  LOW_TRY_VOID(count_candidates(context, space.size()));
+  const auto evaluate = [&](const MatmulPlan& plan) { return matmul_cost(context.machine, work, plan); };
+  std::vector<Choice> choices;
+  for (const Ranked& ranked : best(context, space, evaluate, same_grid)) {
+    choices.push_back(choice_of(space[ranked.index], ranked.cost));
+    choices.back().working_bytes = partial_sum_bytes(work, space[ranked.index]);
+  }
+  return choices;
+}
+
+Result<std::vector<Choice>> attention_choices(SearchContext& context, const AttentionWork& work) {
+  const std::vector<AttentionPlan> space =
+      attention_space(context.machine, work.shape, context.options.attention, context.options.candidates_per_op);
+  LOW_TRY_VOID(count_candidates(context, space.size()));
+  const auto evaluate = [&](const AttentionPlan& plan) { return attention_cost(context.machine, work, plan); };
+  const auto same = [](const AttentionPlan& a, const AttentionPlan& b) {
+    return a.algorithm == b.algorithm && a.grid_m == b.grid_m;
+  };
+  std::vector<Choice> choices;
+  for (const Ranked& ranked : best(context, space, evaluate, same)) {
+    choices.push_back(choice_of(space[ranked.index], ranked.cost));
+    choices.back().working_bytes = attention_scratch_bytes(context.machine, work.shape, space[ranked.index]);
+  }
+  return choices;
+}
+
+}  // namespace
+
+Result<void> count_candidates(SearchContext& context, size_t count) {
+  if (context.exhaustive == nullptr) return {};
+  if (static_cast<int64_t>(count) < max_exhaustive_space) return context.exhaustive->take(count);
+  return fail(ErrorKind::unsupported, fmt::format("{} candidates or more for one operation", max_exhaustive_space));
+}
+
+GlobalMemory::GlobalMemory(SearchContext& context, const Graph& graph, std::shared_ptr<LayoutTable<Layout>> layouts)
+    : context_(context),
+      graph_(graph),
+      layouts_(std::move(layouts)),
+      is_output_(graph.value_count(), 0),
+      row_major_use_(graph.value_count(), 0) {
+  for (const Op& op : graph.ops()) {
+    const std::span<const ValueId> operands = graph.operands(op);
+    for (uint32_t j = 0; j < operands.size(); ++j) {
+      if (needs_row_major(op, j)) row_major_use_[operands[j]] = 1;
+      if (std::holds_alternative<Output>(op.attributes)) is_output_[operands[j]] = 1;
+    }
+  }
+}
+
+std::unique_ptr<RegionMemory> GlobalMemory::of_body(const Graph& body) const {
+  return std::make_unique<GlobalMemory>(context_, body, layouts_);
+}
+
+LayoutNumber GlobalMemory::layout_of_input(ValueId value) {
+  return layouts_->number(row_major(graph_.type(value).shape));
+}
+
+Choice::Place GlobalMemory::place_of(ValueId value) {
+  const Type& type = graph_.type(value);
+  return {layout_of_input(value), static_cast<uint64_t>(type.shape.elements()) * byte_size(type.dtype)};
+}
+
+Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const LayoutNumber> operands,
+                                                  const Demand& demand) {
+  const Op& op = graph_.op(OpId(index));
+  const auto failed = [&](Error error) {
+    return fail(error.kind, fmt::format("search: {}: {}", describe(graph_, index), error.message));
+  };
+  std::vector<Layout> layouts;
+  for (const LayoutNumber operand : operands) layouts.push_back((*layouts_)[operand]);
+  std::vector<Choice> choices;
+  if (std::holds_alternative<Output>(op.attributes)) {
+    if (demand.in_place) return std::vector<Choice>(1);
+    const Type& type = graph_.type(graph_.operands(op)[0]);
+    const auto added = split_choices(context_, copy_work(type, layouts[0]), type.shape,
+                                     [&](const SplitPlan& split, const CostSum& cost) {
+                                       choices.push_back(choice_of(NoPlan{}, cost));
+                                       choices.back().output = split;
+                                     });
+    if (!added) return failed(added.error());
+    return choices;
+  }
+  const ValueId value = graph_.result(op);
+  if (std::holds_alternative<Matmul>(op.attributes)) {
+    auto found = matmul_choices(context_, matmul_work(graph_, op, layouts));
+    if (!found) return failed(found.error());
+    choices = std::move(*found);
+    if (choices.empty())
+      return failed({ErrorKind::unsupported, fmt::format("no block of it fits machine {}", context_.machine.name)});
+  } else if (std::holds_alternative<Attention>(op.attributes)) {
+    auto found = attention_choices(context_, attention_work(graph_, op, layouts));
+    if (!found) return failed(found.error());
+    choices = std::move(*found);
+    if (choices.empty()) return failed({ErrorKind::unsupported, attention_obstacle(graph_, op)});
+  } else if (is_split(op)) {
+    const auto added =
+        split_choices(context_, split_work(graph_, op, layouts), split_shape(graph_, op),
+                      [&](const SplitPlan& split, const CostSum& cost) { choices.push_back(choice_of(split, cost)); });
+    if (!added) return failed(added.error());
+  } else if (is_movement(op)) {
+    const Type& result = graph_.type(value);
+    const std::optional<Layout> view = view_layout(graph_, op, layouts[0]);
+    if (view) {
+      ++context_.candidates;
+      if (row_major_use_[value] == 0 || is_row_major(result.shape, *view)) {
+        choices.emplace_back();
+        choices.back().plan = MovementPlan{};
+        choices.back().view = true;
+        choices.back().results = {{layouts_->number(*view), 0}};
+      }
+    }
+    // The order in which a copy reads is that of the view; a reshape without one reads its operand in the operand's own
+    // order.
+    const bool assembled = std::holds_alternative<Concat>(op.attributes) || std::holds_alternative<Pad>(op.attributes);
+    SplitWork work =
+        assembled ? assembly_work(graph_, op, layouts) : copy_work(result, view ? *view : row_major(result.shape));
+    if (!view && !assembled) work.strided = copy_work(graph_.type(graph_.operands(op)[0]), layouts[0]).strided;
+    const auto added = split_choices(context_, work, result.shape, [&](const SplitPlan& split, const CostSum& cost) {
+      choices.push_back(choice_of(MovementPlan{true, split}, cost));
+    });
+    if (!added) return failed(added.error());
+  }
+  if (choices.empty()) return failed({ErrorKind::internal, "an operation that the graph passes should have replaced"});
+  const Choice::Place place = place_of(value);
+  for (Choice& choice : choices) {
+    if (choice.view) continue;
+    choice.results = {place};
+    choice.working_bytes += place.bytes;
+  }
+  return choices;
+}
+
+size_t GlobalMemory::beam_width(size_t) const { return static_cast<size_t>(context_.options.beam); }
+
+std::vector<RegionChoice> GlobalMemory::finalists(std::vector<RegionChoice> all) const {
+  std::vector<RegionChoice> results;
+  for (RegionChoice& choice : all) {
+    if (results.size() == static_cast<size_t>(context_.options.finalists)) break;
+    const auto same = [&](const RegionChoice& other) { return other.plan == choice.plan; };
+    if (std::ranges::none_of(results, same)) results.push_back(std::move(choice));
+  }
+  return results;
+}
+
+std::string GlobalMemory::describe_output(size_t, const Choice& choice) const {
+  return "copy, " + describe(OpPlan(choice.output));
+}
+
+std::vector<LayoutNumber> GlobalMemory::enter(const Op& op, std::span<const LayoutNumber>, Entrance&) {
+  const Graph& body = *std::get<Repeat>(op.attributes).body;
+  std::vector<LayoutNumber> inputs;
+  for (const OpId input : body.inputs())
+    inputs.push_back(layouts_->number(row_major(body.type(body.result(body.op(input))).shape)));
+  return inputs;
+}
+
+Choice GlobalMemory::repeated(const Op& op, std::span<const LayoutNumber> operands, const Entrance&,
+                              const RegionChoice& body) {
+  Choice choice = not_repeated(op, operands);
+  choice.cost.add(body.cost, static_cast<double>(std::get<Repeat>(op.attributes).count));
+  choice.working_bytes += body.working_bytes;
+  return choice;
+}
+
+Choice GlobalMemory::not_repeated(const Op& op, std::span<const LayoutNumber>) {
+  Choice choice;
+  for (uint32_t j = 0; j < op.results.count; ++j) {
+    choice.results.push_back(place_of(graph_.result(op, j)));
+    choice.working_bytes += choice.results.back().bytes;
+  }
+  return choice;
+}
+
+}  // namespace low
