@@ -378,6 +378,31 @@ TEST(Pipeline, SearchAndExpansionPredictTheSameCost) {
   }
 }
 
+// The same for the workloads: every finalist, with what its operations share and wait for.
+TEST(Pipeline, SearchAndExpansionAgreeOnWorkloads) {
+  ThreadPool pool(2);
+  for (const std::string& workload : workload_names()) {
+    const Result<Graph> model = test::workload_graph(workload);
+    ASSERT_TRUE(model) << model.error().message;
+    for (const std::string_view name : machine_names()) {
+      const Machine machine = machine_named(name);
+      // Large models on many tiles take long in a checked build.
+      if (!machine.global_memory && !workload.starts_with("tiny-") && workload != "mlp-b1") continue;
+      const Graph graph = *graph_for(machine, *model, {});
+      const auto found = search(graph, machine, {}, pool);
+      ASSERT_TRUE(found.has_value()) << found.error().message;
+      for (const Finalist& finalist : found->finalists) {
+        ExpansionCaches caches({});
+        const auto expanded = expand_finalist(graph, finalist.plan, machine, caches);
+        ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
+        EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.05)
+            << name << " " << workload << "\n"
+            << print(finalist.plan) << finalist.explanation << to_string(cost_report(*expanded, machine), machine);
+      }
+    }
+  }
+}
+
 // A carried value lies in an allocation of two halves, which must not need a rank of 9.
 TEST(Pipeline, ARepeatCarriesAValueOfTheLargestRank) {
   const Type type{DType::f32, {1, 2, 1, 2, 1, 2, 1, 3}};

@@ -23,6 +23,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/graph/passes/passes.h"
+#include "compiler/test_support.h"
 #include "compiler/workload/workload.h"
 
 namespace low {
@@ -105,11 +106,6 @@ std::optional<int> number(const Golden& golden, const std::string& name) {
   return value;
 }
 
-Result<Graph> workload_graph(const std::string& name, const WorkloadOptions& options) {
-  LOW_TRY(const std::string model, make_workload(name, options));
-  return import_onnx(std::as_bytes(std::span(model)), name, {});
-}
-
 // x's text, which has to be a fixed point of printing and parsing. `parse` gives back a value of the same type.
 template <typename T, typename Parse>
 std::string round_trip(const T& x, const Parse& parse) {
@@ -165,8 +161,8 @@ Result<std::string> run(const Golden& golden) {
   const bool inline_graph = !golden.options.contains("workload");
   LOW_TRY(const Graph imported,
           inline_graph ? parse_graph(golden.input, {})
-                       : workload_graph(golden.options.at("workload"),
-                                        {.repeat = number(golden, "repeat"), .unrolled = number(golden, "unrolled")}));
+                       : test::workload_graph(golden.options.at("workload"), {.repeat = number(golden, "repeat"),
+                                                                              .unrolled = number(golden, "unrolled")}));
   if (stage == "import") return text_of(imported);
   CompileOptions options;
   options.search.finalists = 1;
@@ -225,7 +221,7 @@ TEST_P(PinnedPlans, FitTheirWorkloads) {
   const std::string workload = file.substr(0, file.find('.'));
   EXPECT_EQ(file, workload + "." + plan->machine + ".txt");
   if (!workload.starts_with("tiny-")) return;  // the others take long in a checked build
-  const Result<Graph> imported = workload_graph(workload, {});
+  const Result<Graph> imported = test::workload_graph(workload, {});
   ASSERT_TRUE(imported) << imported.error().message;
   CompileOptions options;
   options.machine = plan->machine;

@@ -15,6 +15,7 @@
 #include "compiler/compile.h"
 #include "compiler/interpret/interpret.h"
 #include "compiler/package/package_writer.h"
+#include "compiler/workload/workload.h"
 #include "reference/reference.h"
 #include "runtime/backends.h"
 #include "runtime/session.h"
@@ -35,6 +36,12 @@ inline void expect_close(const Result<std::vector<Tensor>>& actual, const std::v
     ASSERT_TRUE(comparison.has_value()) << what << ": " << comparison.error().message;
     ASSERT_TRUE(comparison->passed()) << what << ", output " << i << ": " << reference::to_string(*comparison);
   }
+}
+
+// A canonical model, as imported.
+inline Result<Graph> workload_graph(const std::string& name, const WorkloadOptions& options = {}) {
+  LOW_TRY(const std::string model, make_workload(name, options));
+  return import_onnx(std::as_bytes(std::span(model)), name, {});
 }
 
 inline Machine machine_named(std::string_view name) {

@@ -20,6 +20,8 @@ struct Cost {
   Cost& operator+=(const Cost& other);  // items add up; not exact for overlap: add whole supersteps' totals by CostSum
 };
 
+inline Cost operator+(Cost a, const Cost& b) { return a += b; }
+
 // One kernel run, as the cost functions see it: shapes and dtypes, no addresses.
 struct KernelWork {
   enum class Kind : uint8_t { gemm, pointwise, copy, attention } kind = Kind::pointwise;

@@ -219,9 +219,14 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
 }
 
 CostSum attention_cost(const Machine& machine, const AttentionWork& work, const AttentionPlan& plan) {
-  const AttentionExtents& shape = work.shape;
   CostSum result;
-  if (shape.batch == 0 || shape.m == 0) return result;
+  if (work.shape.batch == 0 || work.shape.m == 0) return result;
+  result.add(superstep_cost(machine, attention_superstep(machine, work, plan)));
+  return result;
+}
+
+SuperstepWork attention_superstep(const Machine& machine, const AttentionWork& work, const AttentionPlan& plan) {
+  const AttentionExtents& shape = work.shape;
   const int64_t rows = part_rows(shape, plan);
   const int64_t heads = ceil_div(shape.q_heads, plan.grid_heads), batches = ceil_div(shape.batch, plan.grid_batch);
   // Tile 0 has the largest part of each axis: it is the busiest.
@@ -249,8 +254,7 @@ CostSum attention_cost(const Machine& machine, const AttentionWork& work, const 
       of_kv * (static_cast<double>(shape.d) * size(work.k) + static_cast<double>(shape.dv) * size(work.v)) +
       of_q * static_cast<double>(shape.n * work.mask_bytes) +
       static_cast<double>(attention_scratch_bytes(machine, shape, plan));
-  result.add(superstep_cost(machine, superstep));
-  return result;
+  return superstep;
 }
 
 uint64_t attention_scratch_bytes(const Machine& machine, const AttentionExtents& extents, const AttentionPlan& plan) {

@@ -54,6 +54,8 @@ std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWo
                                        int64_t rows, int64_t keys);
 // One superstep.
 CostSum attention_cost(const Machine& machine, const AttentionWork& work, const AttentionPlan& plan);
+// That superstep, its busiest tile alone.
+SuperstepWork attention_superstep(const Machine& machine, const AttentionWork& work, const AttentionPlan& plan);
 // Bytes of scores that all tiles keep; 0 for flash.
 uint64_t attention_scratch_bytes(const Machine& machine, const AttentionExtents& extents, const AttentionPlan& plan);
 

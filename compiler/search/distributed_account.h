@@ -21,15 +21,16 @@ void for_each_sample(uint64_t parts, Function&& function) {
   }
 }
 
-// What an exchange moves to the busiest tile, in bytes.
+// What an exchange moves to the busiest tile, in bytes, and in how many pieces and copies within the tile.
 struct Traffic {
-  double received = 0, sent = 0, copied = 0, pieces = 0;
+  double received = 0, sent = 0, copied = 0, pieces = 0, copies = 0;
 };
 inline Traffic& operator+=(Traffic& a, const Traffic& b) {
   a.received += b.received;
   a.sent += b.sent;
   a.copied += b.copied;
   a.pieces += b.pieces;
+  a.copies += b.copies;
   return a;
 }
 
@@ -43,10 +44,19 @@ inline Traffic divided(Traffic traffic, int64_t panels) {
   return traffic;
 }
 
-inline double exchange_cycles(const Machine& machine, const Traffic& traffic) {
+// The panel that speaks for all `panels` of this size that a range is cut into: in the middle, where no edge is.
+inline Range panel_of(const Range& whole, int64_t panel, int64_t panels) {
+  const int64_t begin = std::min(whole.begin + panels / 2 * panel, whole.end);
+  return panels <= 1 ? whole : Range{begin, std::min(begin + panel, whole.end)};
+}
+
+// What comes from elsewhere, before the tiles' own copies.
+inline double transfer_time(const Machine& machine, const Traffic& traffic) {
   const double rate = machine.cluster_bytes_per_cycle;
-  return std::max(traffic.received / rate + traffic.pieces * machine.transfer_cycles, traffic.sent / rate) +
-         2 * traffic.copied / machine.own_bytes_per_cycle;
+  return std::max(traffic.received / rate + traffic.pieces * machine.transfer_cycles, traffic.sent / rate);
+}
+inline double exchange_cycles(const Machine& machine, const Traffic& traffic) {
+  return transfer_time(machine, traffic) + 2 * traffic.copied / machine.own_bytes_per_cycle;
 }
 
 class DistributedAccountant {
@@ -68,6 +78,7 @@ class DistributedAccountant {
     traffic.received = static_cast<double>(from.remote) * size;
     traffic.copied = static_cast<double>(from.local) * size;
     traffic.pieces = static_cast<double>(from.pieces);
+    traffic.copies = from.local > 0 ? 1 : 0;
     if (layout.kind == DistributedLayout::Kind::tiles)
       traffic.sent = static_cast<double>(layout.shard_elements()) * size;
     gathered += bytes(from.remote + from.local, element_bytes);
@@ -78,6 +89,7 @@ class DistributedAccountant {
     SuperstepWork work;
     work.tiles.push_back(compute);
     work.tiles.back().exchange += exchange_cycles(machine_, traffic);
+    work.tiles.back().launch += traffic.copies * machine_.command_cycles;
     result.cost.add(superstep_cost(machine_, work), times);
   }
 
@@ -87,8 +99,12 @@ class DistributedAccountant {
   const Machine& machine_;
 };
 
+// The transfers of one of two tiles and the copies of one of them: all tiles wait for the end of the transfers.
 inline Traffic busier(const Traffic& a, const Traffic& b, const Machine& machine) {
-  return exchange_cycles(machine, b) > exchange_cycles(machine, a) ? b : a;
+  Traffic result = transfer_time(machine, b) > transfer_time(machine, a) ? b : a;
+  result.copied = std::max(a.copied, b.copied);
+  result.copies = std::max(a.copies, b.copies);
+  return result;
 }
 
 }  // namespace low::distributed_account

@@ -63,7 +63,7 @@ class AttentionCost {
             .column_end = heads.end * size};
   }
 
-  // What the busiest part gathers: once (its rows of q, mask and extras), and for all panels of keys.
+  // What the busiest part gathers: once (its rows of q, mask and extras), and for each panel of keys.
   void gather(uint64_t tile) {
     const auto h = static_cast<int64_t>(tile % plan_.grid_heads);
     const auto i = static_cast<int64_t>(tile / plan_.grid_heads % plan_.grid_m);
@@ -102,14 +102,15 @@ class AttentionCost {
 
   void gather_keys(uint64_t tile, Range kv_batch, Range kv_heads) {
     uint64_t gathered = 0;
-    const Range keys{0, shape_.n};
+    const Range all{0, shape_.n}, keys = panel_of(all, plan_.block_n, panels_);
     const DistributedAttention::Operand &of_k = attention_.k, &of_v = attention_.v;
     const Arrival k = arrival(of_k.layout, wanted(kv_batch, shape_.n, keys, kv_heads, shape_.d), tile);
     const Arrival v = arrival(of_v.layout, wanted(kv_batch, shape_.n, keys, kv_heads, shape_.dv), tile);
     Traffic both = account_.gather(k, of_k.layout, of_k.element_bytes, gathered);
     both += account_.gather(v, of_v.layout, of_v.element_bytes, gathered);
-    k_elements_ = std::max(k_elements_, k.remote + k.local);
-    v_elements_ = std::max(v_elements_, v.remote + v.local);
+    both.sent /= static_cast<double>(panels_);
+    k_elements_ = std::max(k_elements_, wanted(kv_batch, shape_.n, all, kv_heads, shape_.d).elements());
+    v_elements_ = std::max(v_elements_, wanted(kv_batch, shape_.n, all, kv_heads, shape_.dv).elements());
     keys_ = busier(keys_, both, account_.machine());
     key_bytes_ = std::max(key_bytes_, gathered);
   }
@@ -136,7 +137,7 @@ class AttentionCost {
 
   // One superstep a panel; the first gathers the rows, too.
   void add_panels() {
-    const Traffic each = divided(keys_, panels_);
+    const Traffic& each = keys_;
     Traffic first = each;
     first += once_;
     const AttentionAlgorithm algorithm = plan_.algorithm;
@@ -149,14 +150,13 @@ class AttentionCost {
   }
 
   void add_memory() {
-    const auto panels = static_cast<uint64_t>(panels_);
     const int64_t part_rows = layout_.part_batch * layout_.part_m;
     const int64_t state_elements = !flash_       ? layout_.part_m * shape_.n
                                    : panels_ > 1 ? part_rows * part_heads_ * (shape_.dv + 2)
                                                  : 0;
     result_.result_bytes = account_.bytes(layout_.shard_elements(), attention_.work.result_bytes);
-    result_.working_bytes = once_bytes_ + (key_bytes_ + panels - 1) / panels +
-                            account_.bytes(state_elements, shape_.score_bytes) + result_.result_bytes;
+    result_.working_bytes =
+        once_bytes_ + key_bytes_ + account_.bytes(state_elements, shape_.score_bytes) + result_.result_bytes;
   }
 
   const DistributedAccountant account_;

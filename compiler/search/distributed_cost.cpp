@@ -112,15 +112,20 @@ class MatmulCost {
     const Range k = piece_range(shape_.k, depth_, p);
     const Machine& machine = account_.machine();
     uint64_t ignored = 0;
-    const Arrival a = arrival(work_.left.layout, wanted_of(work_.left, batch, shape_.m, rows, shape_.k, k), tile);
-    left_ = busier(left_, account_.gather(a, work_.left.layout, work_.left.element_bytes, ignored), machine);
-    left_elements_ = std::max(left_elements_, a.remote + a.local);
-    left_direct_ = left_direct_ && a.direct();
+    // What a panel is gathered from; what a whole operand is gathered from says whether it is read where it lies.
+    const auto add = [&](const DistributedMatmul::Operand& operand, Traffic& busiest, bool& direct, auto wanted_along) {
+      const Arrival from = arrival(operand.layout, wanted_along(panel_of(k, panel_, panels_)), tile);
+      direct = direct && from.direct() && (panels_ == 1 || arrival(operand.layout, wanted_along(k), tile).direct());
+      Traffic traffic = account_.gather(from, operand.layout, operand.element_bytes, ignored);
+      traffic.sent /= static_cast<double>(panels_);
+      busiest = busier(busiest, traffic, machine);
+    };
+    const auto of_left = [&](Range depth) { return wanted_of(work_.left, batch, shape_.m, rows, shape_.k, depth); };
+    add(work_.left, left_, left_direct_, of_left);
+    left_elements_ = std::max(left_elements_, of_left(k).elements());
     if (!right_constant_) {
-      const Wanted wanted = wanted_of(work_.right, batch, shape_.k, k, shape_.n, columns);
-      const Arrival from = arrival(work_.right.layout, wanted, tile);
-      right_ = busier(right_, account_.gather(from, work_.right.layout, work_.right.element_bytes, ignored), machine);
-      right_direct_ = right_direct_ && from.direct();
+      add(work_.right, right_, right_direct_,
+          [&](Range depth) { return wanted_of(work_.right, batch, shape_.k, depth, shape_.n, columns); });
     }
     // The epilogue: on the whole part, or on the share that this tile finishes.
     const Range share = split() ? Range{std::min(rows.begin + p * layout_.share, rows.end),
@@ -143,6 +148,8 @@ class MatmulCost {
     right_.received = static_cast<double>(right_elements_ - own) * size;
     right_.copied = right_.sent = static_cast<double>(own) * size;
     right_.pieces = static_cast<double>(std::min<int64_t>(plan_.grid_m, depth_) - 1);
+    right_.copies = own > 0 ? 1 : 0;
+    right_ = divided(right_, panels_);
   }
 
   void add_parameters() {
@@ -182,8 +189,8 @@ class MatmulCost {
 
   // One superstep a panel: the first starts the sums, the last applies the epilogue unless other tiles have sums, too.
   void add_panels() {
-    Traffic each = divided(left_, panels_);
-    each += divided(right_, panels_);
+    Traffic each = left_;
+    each += right_;
     const int64_t last_panel = std::max<int64_t>(std::min(depth_, shape_.k) - (panels_ - 1) * panel_, 0);
     const bool adds = panels_ > 1;
     if (adds) {
@@ -244,7 +251,7 @@ class MatmulCost {
   int64_t depth_ = 1, panels_ = 1, panel_ = 1;  // of k: a part's share, cut into panels of this size
   int64_t right_matrices_ = 1, right_elements_ = 0;
   bool right_constant_ = false, right_spread_ = false;
-  // Of the busiest part.
+  // Of the busiest part: of a panel, and of the epilogue.
   Traffic left_, right_, extras_;
   int64_t left_elements_ = 0;
   bool left_direct_ = true, right_direct_ = true;

@@ -21,6 +21,8 @@ class DistributedMemory final : public RegionMemory {
   Result<std::vector<Choice>> choices(size_t op, std::span<const LayoutNumber> operands, const Demand& demand) override;
   bool keeps_few_alternatives() const override { return false; }
   size_t beam_width(size_t waiting) const override;
+  int64_t written_chunk(const Op&, const OpPlan&) const override { return 0; }
+  int64_t read_chunk(const Op&, uint32_t, const OpPlan&) const override { return 0; }
   bool places_outputs() const override { return false; }
   uint32_t output_written_by(ValueId value) const override { return writers_.output[value]; }
   bool counted_elsewhere(ValueId value) const override { return writers_.output[value] != OutputWriters::none; }

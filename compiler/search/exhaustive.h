@@ -3,7 +3,8 @@
 //
 // Every decision for every operation is combined with every one for those before it. Partial plans that no later
 // operation can tell apart (the same layouts of what is still read) are counted once, with the least cost among them,
-// which loses none. Memory is not looked at: no plan that fits is better than what is found here.
+// which loses none but for what a superstep that they share would cost. Memory is not looked at: no plan that fits is
+// better than what is found here.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "compiler/search/distributed_cost.h"
 #include "compiler/search/distributed_space.h"
@@ -57,21 +58,56 @@ Graph movements() {
 }
 
 // The cheapest of all plans, one complete plan after the other; `placed`: roots of which an output has decided the
-// place.
+// place; `fresh`: what the last superstep wrote, which who reads it cannot join (no two of these operations are cut
+// alike, so that a tile could read what it wrote itself).
 struct Lies {
   Layout layout;
   size_t root = 0;
   bool dense = true, input = false;
 };
+struct Supersteps {
+  std::optional<SuperstepWork> open;  // the last one
+  std::vector<size_t> fresh;
+};
+struct Cheapest {
+  double cycles = infinity;
+  SuperstepWork first, last;
+};
 double one_by_one(const Graph& graph, const Machine& machine, size_t i, std::vector<Lies>& lies,
-                  std::vector<bool>& placed) {
+                  std::vector<bool>& placed, const Supersteps& before) {
   if (i == graph.op_count()) return 0;
   const Op& op = graph.op(OpId(i));
-  const auto rest = [&] { return one_by_one(graph, machine, i + 1, lies, placed); };
+  const auto nothing = [&] { return one_by_one(graph, machine, i + 1, lies, placed, before); };
+  // The rest, after this decision, whose first superstep is joined to the last one where it does not read from it.
+  const auto rest = [&](const Cheapest& decision) {
+    const bool waits = std::ranges::any_of(graph.operands(op), [&](ValueId operand) {
+      return std::ranges::find(before.fresh, lies[operand.index].root) != before.fresh.end();
+    });
+    const bool one = decision.first.bytes == decision.last.bytes;
+    Supersteps after{decision.last, before.fresh};
+    double cycles = decision.cycles;
+    const bool joins = before.open && !waits;
+    if (joins) {
+      SuperstepWork together = *before.open;
+      together.tiles[0] += decision.first.tiles[0];
+      together.bytes += decision.first.bytes;
+      together.distinct_bytes += decision.first.distinct_bytes;
+      cycles += superstep_cost(machine, together).total() - superstep_cost(machine, *before.open).total() -
+                superstep_cost(machine, decision.first).total();
+      if (one) after.open = together;
+    }
+    if (!joins || !one) after.fresh.clear();
+    if (op.results.count > 0) after.fresh.push_back(graph.result(op).index);
+    return cycles + one_by_one(graph, machine, i + 1, lies, placed, after);
+  };
   const auto least = [&](const Shape& shape, const SplitWork& work) {
-    double best = infinity;
-    for (const SplitPlan& plan : split_space(machine, shape, 100000))
-      best = std::min(best, split_cost(machine, work, plan).total());
+    Cheapest best;
+    for (const SplitPlan& plan : split_space(machine, shape, 100000)) {
+      const double cycles = split_cost(machine, work, plan).total();
+      if (cycles >= best.cycles) continue;
+      best.cycles = cycles;
+      best.first = best.last = split_superstep(machine, work, plan);
+    }
     return best;
   };
   std::vector<Layout> operands;
@@ -80,35 +116,40 @@ double one_by_one(const Graph& graph, const Machine& machine, size_t i, std::vec
     const ValueId value = graph.operands(op)[0];
     const Lies& from = lies[value.index];
     if (from.dense && !lies[from.root].input && !placed[from.root]) {
-      placed[from.root] = true;
-      const double cycles = rest();
-      placed[from.root] = false;
+      const size_t root = from.root;
+      placed[root] = true;
+      const double cycles = nothing();
+      placed[root] = false;
       return cycles;
     }
-    return least(graph.type(value).shape, copy_work(graph.type(value), from.layout)) + rest();
+    return rest(least(graph.type(value).shape, copy_work(graph.type(value), from.layout)));
   }
   const ValueId result = graph.result(op);
   const Type& type = graph.type(result);
   Lies& to = lies[result.index];
   to = {row_major(type.shape), result.index, true, std::holds_alternative<Input>(op.attributes)};
-  if (to.input) return rest();
+  if (to.input) return nothing();
   if (std::holds_alternative<Matmul>(op.attributes)) {
     const MatmulWork work = matmul_work(graph, op, operands);
-    const double others = rest();
-    double best = infinity;
-    for (const MatmulPlan& plan : matmul_space(machine, work.shape, work.a, work.b, 100000))
-      best = std::min(best, matmul_cost(machine, work, plan).cycles + others);
-    return best;
+    Cheapest best;
+    for (const MatmulPlan& plan : matmul_space(machine, work.shape, work.a, work.b, 100000)) {
+      const double cycles = matmul_cost(machine, work, plan).cycles;
+      if (cycles >= best.cycles) continue;
+      best.cycles = cycles;
+      best.first = best.last = matmul_superstep(machine, work, plan);
+      if (plan.grid_k > 1) best.last = partial_sums_superstep(machine, work, plan);
+    }
+    return rest(best);
   }
-  if (is_split(op)) return least(split_shape(graph, op), split_work(graph, op, operands)) + rest();
+  if (is_split(op)) return rest(least(split_shape(graph, op), split_work(graph, op, operands)));
   const auto view = view_layout(graph, op, operands[0]);
   SplitWork work = copy_work(type, view ? *view : row_major(type.shape));
   if (!view) work.strided = copy_work(graph.type(graph.operands(op)[0]), operands[0]).strided;
-  const double copied = least(type.shape, work) + rest();
+  const double copied = rest(least(type.shape, work));
   if (!view) return copied;
   const Lies& source = lies[graph.operands(op)[0].index];
   to = {*view, source.root, source.dense && std::holds_alternative<Reshape>(op.attributes), false};
-  return std::min(copied, rest());
+  return std::min(copied, nothing());
 }
 
 TEST(Exhaustive, IsTheBestOfAllPlansOneByOne) {
@@ -120,8 +161,9 @@ TEST(Exhaustive, IsTheBestOfAllPlansOneByOne) {
       machine.across_bytes_per_cycle = across;
       std::vector<Lies> lies(graph.value_count());
       std::vector<bool> placed(graph.value_count());
-      const double best = one_by_one(graph, machine, 0, lies, placed);
-      EXPECT_NEAR(exhaustive(graph, machine), best, 1e-9 * best) << launch << " " << across;
+      const double best = one_by_one(graph, machine, 0, lies, placed, {});
+      // Of decisions that cost the same, one may hide more of another behind its own work when they share a superstep.
+      EXPECT_NEAR(exhaustive(graph, machine), best, 1e-3 * best) << launch << " " << across;
       EXPECT_LE(searched(graph, machine), 1.02 * best) << launch << " " << across;
     }
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/base/integers.h"
 #include "compiler/search/attention.h"
 #include "compiler/search/op_cost.h"
 #include "compiler/search/space.h"
@@ -56,14 +57,21 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
   return kept;
 }
 
-Choice choice_of(OpPlan plan, const CostSum& cost) {
+StepWork step_work(const SuperstepWork& superstep) {
+  return {superstep.tiles.front(), superstep.bytes, superstep.distinct_bytes};
+}
+
+// `first`: its superstep, or the first one; none if there is nothing to do.
+template <typename First>
+Choice choice_of(OpPlan plan, const CostSum& cost, const First& first) {
   Choice choice;
   choice.plan = std::move(plan);
   choice.cost.add(cost);
+  if (cost.cycles > 0) choice.first = choice.last = step_work(first());
   return choice;
 }
 
-// Calls add(split, cost) for the best splits.
+// Calls add(split, cost, superstep), with a function that gives its superstep, for the best splits.
 template <typename Add>
 Result<void> split_choices(SearchContext& context, const SplitWork& work, const Shape& shape, const Add& add) {
   const std::vector<SplitPlan> space = split_space(context.machine, shape, context.options.candidates_per_op);
@@ -74,7 +82,10 @@ Result<void> split_choices(SearchContext& context, const SplitWork& work, const 
     return sum;
   };
   const auto same = [](const SplitPlan& a, const SplitPlan& b) { return a.axis == b.axis; };
-  for (const Ranked& ranked : best(context, space, evaluate, same)) add(space[ranked.index], ranked.cost);
+  for (const Ranked& ranked : best(context, space, evaluate, same)) {
+    const SplitPlan& split = space[ranked.index];
+    add(split, ranked.cost, [&] { return split_superstep(context.machine, work, split); });
+  }
   return {};
 }
 
@@ -85,8 +96,11 @@ Result<std::vector<Choice>> matmul_choices(SearchContext& context, const MatmulW
   const auto evaluate = [&](const MatmulPlan& plan) { return matmul_cost(context.machine, work, plan); };
   std::vector<Choice> choices;
   for (const Ranked& ranked : best(context, space, evaluate, same_grid)) {
-    choices.push_back(choice_of(space[ranked.index], ranked.cost));
-    choices.back().working_bytes = partial_sum_bytes(work, space[ranked.index]);
+    const MatmulPlan& plan = space[ranked.index];
+    choices.push_back(choice_of(plan, ranked.cost, [&] { return matmul_superstep(context.machine, work, plan); }));
+    if (plan.grid_k > 1 && choices.back().last)
+      choices.back().last = step_work(partial_sums_superstep(context.machine, work, plan));
+    choices.back().working_bytes = partial_sum_bytes(work, plan);
   }
   return choices;
 }
@@ -101,8 +115,9 @@ Result<std::vector<Choice>> attention_choices(SearchContext& context, const Atte
   };
   std::vector<Choice> choices;
   for (const Ranked& ranked : best(context, space, evaluate, same)) {
-    choices.push_back(choice_of(space[ranked.index], ranked.cost));
-    choices.back().working_bytes = attention_scratch_bytes(context.machine, work.shape, space[ranked.index]);
+    const AttentionPlan& plan = space[ranked.index];
+    choices.push_back(choice_of(plan, ranked.cost, [&] { return attention_superstep(context.machine, work, plan); }));
+    choices.back().working_bytes = attention_scratch_bytes(context.machine, work.shape, plan);
   }
   return choices;
 }
@@ -156,8 +171,8 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
     if (demand.in_place) return std::vector<Choice>(1);
     const Type& type = graph_.type(graph_.operands(op)[0]);
     const auto added = split_choices(context_, copy_work(type, layouts[0]), type.shape,
-                                     [&](const SplitPlan& split, const CostSum& cost) {
-                                       choices.push_back(choice_of(NoPlan{}, cost));
+                                     [&](const SplitPlan& split, const CostSum& cost, const auto& superstep) {
+                                       choices.push_back(choice_of(NoPlan{}, cost, superstep));
                                        choices.back().output = split;
                                      });
     if (!added) return failed(added.error());
@@ -176,9 +191,10 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
     choices = std::move(*found);
     if (choices.empty()) return failed({ErrorKind::unsupported, attention_obstacle(graph_, op)});
   } else if (is_split(op)) {
-    const auto added =
-        split_choices(context_, split_work(graph_, op, layouts), split_shape(graph_, op),
-                      [&](const SplitPlan& split, const CostSum& cost) { choices.push_back(choice_of(split, cost)); });
+    const auto added = split_choices(context_, split_work(graph_, op, layouts), split_shape(graph_, op),
+                                     [&](const SplitPlan& split, const CostSum& cost, const auto& superstep) {
+                                       choices.push_back(choice_of(split, cost, superstep));
+                                     });
     if (!added) return failed(added.error());
   } else if (is_movement(op)) {
     const Type& result = graph_.type(value);
@@ -198,9 +214,10 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
     SplitWork work =
         assembled ? assembly_work(graph_, op, layouts) : copy_work(result, view ? *view : row_major(result.shape));
     if (!view && !assembled) work.strided = copy_work(graph_.type(graph_.operands(op)[0]), layouts[0]).strided;
-    const auto added = split_choices(context_, work, result.shape, [&](const SplitPlan& split, const CostSum& cost) {
-      choices.push_back(choice_of(MovementPlan{true, split}, cost));
-    });
+    const auto added = split_choices(context_, work, result.shape,
+                                     [&](const SplitPlan& split, const CostSum& cost, const auto& superstep) {
+                                       choices.push_back(choice_of(MovementPlan{true, split}, cost, superstep));
+                                     });
     if (!added) return failed(added.error());
   }
   if (choices.empty()) return failed({ErrorKind::internal, "an operation that the graph passes should have replaced"});
@@ -214,6 +231,60 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
 }
 
 size_t GlobalMemory::beam_width(size_t) const { return static_cast<size_t>(context_.options.beam); }
+
+namespace {
+
+// Of a value that is cut along one axis; 0: a part is no run of elements.
+int64_t chunk_of(const Shape& shape, const SplitPlan& split) {
+  if (split.parts == 1 || shape.rank() == 0) return shape.elements();
+  int64_t chunk = 1;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const auto cut = static_cast<int>(split.axis);
+    if (axis < cut && shape[axis] != 1) return 0;
+    chunk *= axis == cut ? ceil_div(shape[axis], split.parts) : shape[axis];
+  }
+  return chunk;
+}
+
+// Rows of a matrix in a part of a matmul that cuts rows alone; 0: it cuts other axes, or there are several matrices.
+int64_t rows_of_part(const MatmulShape& shape, const MatmulPlan& plan) {
+  const bool whole = plan.grid_batch == 1 && plan.grid_n == 1 && plan.grid_k == 1;
+  if (!whole || (shape.batch != 1 && plan.grid_m != 1)) return 0;
+  return plan.grid_m == 1 ? shape.batch * shape.m : ceil_div(shape.m, plan.grid_m);
+}
+
+}  // namespace
+
+int64_t GlobalMemory::written_chunk(const Op& op, const OpPlan& plan) const {
+  if (op.results.count != 1) return 0;
+  const Shape& shape = graph_.type(graph_.result(op)).shape;
+  if (const auto* split = std::get_if<SplitPlan>(&plan)) return chunk_of(shape, *split);
+  if (const auto* movement = std::get_if<MovementPlan>(&plan)) return chunk_of(shape, movement->split);
+  if (const auto* matmul = std::get_if<MatmulPlan>(&plan))
+    return rows_of_part(matmul_shape(graph_, op), *matmul) * shape[shape.rank() - 1];
+  return 0;
+}
+
+int64_t GlobalMemory::read_chunk(const Op& op, uint32_t operand, const OpPlan& plan) const {
+  if (op.results.count != 1) return 0;
+  const Shape& shape = graph_.type(graph_.operands(op)[operand]).shape;
+  const Shape& result = graph_.type(graph_.result(op)).shape;
+  if (const auto* split = std::get_if<SplitPlan>(&plan)) {
+    if (split->parts == 1) return shape.elements();
+    const bool each_its_own = std::holds_alternative<Pointwise>(op.attributes) ||
+                              std::holds_alternative<Rowwise>(op.attributes) ||
+                              std::holds_alternative<Cumulative>(op.attributes);
+    return each_its_own && shape.elements() == result.elements() ? chunk_of(result, *split) : 0;
+  }
+  if (const auto* matmul = std::get_if<MatmulPlan>(&plan)) {
+    const MatmulShape extents = matmul_shape(graph_, op);
+    const int64_t rows = rows_of_part(extents, *matmul);
+    if (matmul->grid_m == 1) return rows == 0 ? 0 : shape.elements();
+    if (operand == 0) return std::get<Matmul>(op.attributes).transpose_a ? 0 : rows * extents.k;
+    return operand >= 2 && shape.elements() == result.elements() ? rows * extents.n : 0;
+  }
+  return 0;
+}
 
 std::vector<RegionChoice> GlobalMemory::finalists(std::vector<RegionChoice> all) const {
   std::vector<RegionChoice> results;

@@ -17,6 +17,8 @@ class GlobalMemory final : public RegionMemory {
   Result<std::vector<Choice>> choices(size_t op, std::span<const LayoutNumber> operands, const Demand& demand) override;
   bool keeps_few_alternatives() const override { return true; }
   size_t beam_width(size_t waiting) const override;
+  int64_t written_chunk(const Op& op, const OpPlan& plan) const override;
+  int64_t read_chunk(const Op& op, uint32_t operand, const OpPlan& plan) const override;
   bool places_outputs() const override { return true; }
   uint32_t output_written_by(ValueId) const override { return UINT32_MAX; }
   bool counted_elsewhere(ValueId value) const override { return is_output_[value] != 0; }

@@ -125,10 +125,8 @@ MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout>
   return work;
 }
 
-namespace {
-
-// The superstep that adds partial sums up: rows of the result, cut over the tiles.
-Cost reduction_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
+// Rows of the result, cut over the tiles.
+SuperstepWork partial_sums_superstep(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
   const int64_t rows = work.shape.batch * work.shape.m;
   const int64_t columns = work.shape.n;
   const int64_t part = ceil_div(rows, std::min<int64_t>(rows, machine.tiles));
@@ -145,14 +143,19 @@ Cost reduction_cost(const Machine& machine, const MatmulWork& work, const Matmul
   superstep.tiles.push_back(kernel_cost(machine, run));
   superstep.bytes = static_cast<double>(read_bytes(rows)) + static_cast<double>(rows * columns * work.result_bytes);
   superstep.distinct_bytes = superstep.bytes;
-  return superstep_cost(machine, superstep);
+  return superstep;
 }
 
-}  // namespace
-
 CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
+  CostSum result;
+  if (work.shape.batch == 0 || work.shape.m == 0 || work.shape.n == 0) return result;
+  result.add(superstep_cost(machine, matmul_superstep(machine, work, plan)));
+  if (plan.grid_k > 1) result.add(superstep_cost(machine, partial_sums_superstep(machine, work, plan)));
+  return result;
+}
+
+SuperstepWork matmul_superstep(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan) {
   const MatmulShape& shape = work.shape;
-  if (shape.batch == 0 || shape.m == 0 || shape.n == 0) return {};
   const int64_t part_batch = ceil_div(shape.batch, plan.grid_batch);
   const int64_t part_m = ceil_div(shape.m, plan.grid_m);
   const int64_t part_n = ceil_div(shape.n, plan.grid_n);
@@ -199,10 +202,7 @@ CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const Matmul
     superstep.bytes += batch * (extra.m ? rows : blocks_m) * (extra.n ? columns : blocks_n) * size;
     superstep.distinct_bytes += (extra.batch ? batch : 1) * (extra.m ? rows : 1) * (extra.n ? columns : 1) * size;
   }
-  CostSum result;
-  result.add(superstep_cost(machine, superstep));
-  if (partial) result.add(reduction_cost(machine, work, plan));
-  return result;
+  return superstep;
 }
 
 uint64_t partial_sum_bytes(const MatmulWork& work, const MatmulPlan& plan) {
@@ -325,6 +325,11 @@ SplitWork copy_work(const Type& type, const Layout& source) {
 Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& plan) {
   const Shape& written = work.written.rank() == work.shape.rank() ? work.written : work.shape;
   if (written.elements() == 0) return {};
+  return superstep_cost(machine, split_superstep(machine, work, plan));
+}
+
+SuperstepWork split_superstep(const Machine& machine, const SplitWork& work, const SplitPlan& plan) {
+  const Shape& written = work.written.rank() == work.shape.rank() ? work.written : work.shape;
   const int rank = work.shape.rank();
   const auto axis = static_cast<int>(plan.axis);
   const int64_t extent = rank == 0 ? 1 : written[axis];
@@ -358,7 +363,7 @@ Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& 
   superstep.tiles.back().launch += static_cast<double>(work.commands - 1) * machine.command_cycles;
   superstep.bytes = bytes;
   superstep.distinct_bytes = distinct;
-  return superstep_cost(machine, superstep);
+  return superstep;
 }
 
 }  // namespace low

@@ -39,6 +39,9 @@ MatmulWork matmul_work(const Graph& graph, const Op& op, std::span<const Layout>
 // written as [grid_k, batch, m, n]; in a second superstep the tiles share the result's rows, add up, and apply the
 // epilogue.
 CostSum matmul_cost(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
+// The first and the second of these supersteps, its busiest tile alone.
+SuperstepWork matmul_superstep(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
+SuperstepWork partial_sums_superstep(const Machine& machine, const MatmulWork& work, const MatmulPlan& plan);
 
 // Bytes of the partial sums, which live in between; 0 without.
 uint64_t partial_sum_bytes(const MatmulWork& work, const MatmulPlan& plan);
@@ -67,5 +70,7 @@ SplitWork assembly_work(const Graph& graph, const Op& op, std::span<const Layout
 SplitWork copy_work(const Type& type, const Layout& source);
 // One superstep with one kernel run for each part; nothing at all for a result without elements.
 Cost split_cost(const Machine& machine, const SplitWork& work, const SplitPlan& plan);
+// That superstep, its busiest tile alone.
+SuperstepWork split_superstep(const Machine& machine, const SplitWork& work, const SplitPlan& plan);
 
 }  // namespace low

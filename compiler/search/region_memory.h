@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,12 @@ struct RegionChoice {
   uint64_t need() const { return working_bytes + parameter_bytes; }
 };
 
+// What a superstep does, its busiest tile alone: enough to tell what it costs with another one joined to it.
+struct StepWork {
+  Cost tile;
+  double bytes = 0, distinct_bytes = 0;
+};
+
 // A decision for one operation.
 struct Choice {
   struct Place {
@@ -36,8 +43,10 @@ struct Choice {
   OpPlan plan;
   SplitPlan output;  // of an `output` that is copied
   CostSum cost;
-  uint64_t working_bytes = 0;                // most at once while the operation runs, its results included
-  uint64_t parameter_bytes = 0;              // of constants, for the whole run
+  uint64_t working_bytes = 0;    // most at once while the operation runs, its results included
+  uint64_t parameter_bytes = 0;  // of constants, for the whole run
+  // Of its supersteps the first, which may join others, and the last, which others may join, if they may.
+  std::optional<StepWork> first, last;
   bool view = false;                         // the result lies in the storage of operand 0
   std::vector<Place> results;                // of an output: where it lies
   std::shared_ptr<const RegionChoice> body;  // of a repeat
@@ -89,6 +98,10 @@ class RegionMemory {
   virtual bool keeps_few_alternatives() const = 0;
   // States that are kept, if so many values wait for a reader.
   virtual size_t beam_width(size_t waiting) const = 0;
+  // Where every tile writes or reads only elements [t * chunk, (t + 1) * chunk) of a value, in row-major order, t being
+  // its number: that chunk; else 0. `operand`: of an operation with this plan.
+  virtual int64_t written_chunk(const Op& op, const OpPlan& plan) const = 0;
+  virtual int64_t read_chunk(const Op& op, uint32_t operand, const OpPlan& plan) const = 0;
   // Whether an output may be written by who computes its value, or the value that this is a reshape of, depending on
   // what views are chosen.
   virtual bool places_outputs() const = 0;

@@ -122,7 +122,8 @@ LayoutNumber RegionSearch::layout_in(const State& state, ValueId value) const {
 // Whether a later operation can tell the two apart. Where memory does not count, a root matters to outputs alone.
 bool RegionSearch::same_views(const State& a, const State& b) const {
   const bool roots = !exhaustive() || memory_->places_outputs();
-  return a.outputs == b.outputs && std::ranges::equal(a.live, b.live, [&](const Live& x, const Live& y) {
+  return a.outputs == b.outputs && a.open.has_value() == b.open.has_value() && a.fresh == b.fresh &&
+         std::ranges::equal(a.live, b.live, [&](const Live& x, const Live& y) {
            return x.value == y.value && x.layout == y.layout && (!roots || x.root == y.root) &&
                   (!exhaustive() || (x.dense == y.dense && x.placed == y.placed));
          });
@@ -132,7 +133,8 @@ bool RegionSearch::same_views(const State& a, const State& b) const {
 uint64_t RegionSearch::hash_of_views(const State& state) const {
   WordHash hash;
   for (const Live& live : state.live) hash.add(live.value.index).add(live.layout);
-  hash.add_list(state.outputs);
+  hash.add_list(state.outputs).add(state.open.has_value());
+  for (const auto& [value, chunk] : state.fresh) hash.add(value.index).add(chunk);
   return hash.result();
 }
 
@@ -209,8 +211,7 @@ Result<std::vector<Choice>> RegionSearch::repeat_choices(const Op& op, std::span
   const bool closes = memory_->carried_values_stay() && repeat.carried > 0 && repeat.count > 0;
   const auto count = static_cast<double>(std::max<int64_t>(repeat.count, 1));
   // Where carried values can end does not depend on where they come from.
-  LOW_TRY(std::vector<RegionChoice> found,
-          search.run(inputs, {}, closes ? endless : bound / count));
+  LOW_TRY(std::vector<RegionChoice> found, search.run(inputs, {}, closes ? endless : bound / count));
   if (closes) {
     LOW_TRY(found, closed_loops(search, op, operands, entrance, inputs, std::move(found), bound));
   }
@@ -292,7 +293,7 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
   const Op& op = graph_.op(OpId(i));
   State result = state;
   if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes)) return result;
-  result.cost.add(choice.cost);
+  add_supersteps(result, i, choice);
   result.parameter_bytes += choice.parameter_bytes;
   uint64_t others = 0;
   for (const Live& live : result.live) others += live.bytes;
@@ -328,7 +329,46 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
   std::erase_if(result.live, [&](const Live& live) {
     return live.last_use <= i && std::ranges::find(roots, live.value) == roots.end();
   });
+  std::erase_if(result.fresh, [&](const auto& written) { return find(result, written.first) == nullptr; });
   return result;
+}
+
+// What the operation costs, and who may join its last superstep.
+void RegionSearch::add_supersteps(State& state, size_t i, const Choice& choice) const {
+  if (choice.view || choice.cost.cycles == 0) return;
+  state.cost.add(choice.cost);
+  const Op& op = graph_.op(OpId(i));
+  // Whether a tile reads what another one wrote in the last superstep.
+  bool waits = false;
+  const std::span<const ValueId> operands = graph_.operands(op);
+  for (uint32_t j = 0; j < operands.size() && state.open && choice.first; ++j) {
+    const Live* live = find(state, operands[j]);
+    if (live == nullptr) continue;
+    const auto written = std::ranges::find(state.fresh, live->root, &std::pair<ValueId, int64_t>::first);
+    if (written == state.fresh.end()) continue;
+    const int64_t chunk = live->dense ? memory_->read_chunk(op, j, choice.plan) : 0;
+    waits = waits || chunk == 0 || chunk != written->second;
+  }
+  const bool joins = state.open && choice.first && !waits;
+  const auto* matmul = std::get_if<MatmulPlan>(&choice.plan);
+  const bool one = matmul == nullptr || matmul->grid_k == 1;  // superstep
+  std::optional<StepWork> last = choice.last;
+  if (joins) {
+    const StepWork together{state.open->tile + choice.first->tile, state.open->bytes + choice.first->bytes,
+                            state.open->distinct_bytes + choice.first->distinct_bytes};
+    add_cost(state.cost, together, 1);
+    add_cost(state.cost, *state.open, -1);
+    add_cost(state.cost, *choice.first, -1);
+    if (one) last = together;
+  }
+  if (!joins || !one) state.fresh.clear();
+  state.open = last;
+  for (uint32_t j = 0; j < op.results.count && state.open; ++j)
+    state.fresh.emplace_back(graph_.result(op, j), memory_->written_chunk(op, choice.plan));
+}
+
+void RegionSearch::add_cost(CostSum& sum, const StepWork& work, double times) const {
+  sum.add(superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes}), times);
 }
 
 std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) const {

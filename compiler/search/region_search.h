@@ -2,7 +2,8 @@
 //
 // A state is a prefix of decisions. States differ, for what is still to come, in where live values lie and in the memory
 // that is left; among those that agree in the former, a state is dropped when as many as there are finalists are both
-// faster and smaller. States that do not fit are dropped at once. Searched exhaustively, the cheapest of states that
+// faster and smaller. States that do not fit are dropped at once. Operations that do not read what the last superstep
+// wrote share it, as they do when they are expanded. Searched exhaustively, the cheapest of states that
 // agree is kept, of all that there are, whatever they need.
 //
 // Where a carried value of a Repeat has to stay where it is, a body is searched twice: freely, with the carried values
@@ -47,6 +48,9 @@ class RegionSearch {
     uint64_t working_bytes = 0, parameter_bytes = 0;
     std::vector<Live> live;  // without inputs and constants
     std::vector<LayoutNumber> outputs;
+    // What the last superstep does, if it may be joined; what it wrote, by value, and its written_chunk.
+    std::optional<StepWork> open;
+    std::vector<std::pair<ValueId, int64_t>> fresh;
     uint64_t need() const { return working_bytes + parameter_bytes; }
   };
   struct Node {
@@ -81,6 +85,8 @@ class RegionSearch {
 
   Result<void> extend(const State& state, size_t i, double bound, std::vector<State>& next, uint64_t& least);
   State apply(const State& state, size_t i, const Choice& choice) const;
+  void add_supersteps(State& state, size_t i, const Choice& choice) const;
+  void add_cost(CostSum& sum, const StepWork& work, double times) const;
   std::vector<State> prune(std::vector<State> states) const;
   std::vector<State> cheapest(std::vector<State> states) const;
   RegionChoice collect(const State& state) const;
