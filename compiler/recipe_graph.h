@@ -89,7 +89,7 @@ class RecipeGraph {
   }
 
   void add_operation() {
-    switch (below(16)) {
+    switch (below(18)) {
       case 0:
         return matmul();
       case 1:
@@ -119,6 +119,10 @@ class RecipeGraph {
         return rowwise();
       case 14:
         return attention();
+      case 15:
+        return scatter();
+      case 16:
+        return top_k();
       default:
         return repeat();
     }
@@ -296,6 +300,31 @@ class RecipeGraph {
                       .axes = some_axes(shape(value).rank())};
     const ValueId operands[] = {value};
     keep(builder_.reduce(attributes, operands, DType::f32));
+  }
+
+  void scatter() {
+    const ValueId value = pick();
+    if (shape(value).elements() == 0) return;
+    const int64_t columns = shape(value).rank() > 0 ? shape(value)[shape(value).rank() - 1] : 1;
+    const Shape matrix{shape(value).elements() / columns, columns};
+    const Shape list{extent()}, updates{list[0], columns};
+    if (!fits(list) || !fits(updates)) return;
+    const ValueId operands[] = {builder_.reshape(value, matrix),
+                                depth_ == 0 ? new_input(list, DType::i64) : small_constant(list, DType::i64),
+                                new_input(updates)};
+    const Scatter attributes{chance(128) ? Scatter::Kind::replace : Scatter::Kind::add};
+    keep(builder_.add_one(attributes, operands, {DType::f32, matrix}));
+  }
+
+  void top_k() {
+    const ValueId value = pick();
+    if (shape(value).rank() == 0) return;
+    TopK attributes{.axis = static_cast<int>(below(shape(value).rank()))};
+    Type places{DType::i64, shape(value)};
+    attributes.k = below(places.shape[attributes.axis] + 1);
+    places.shape[attributes.axis] = attributes.k;
+    const ValueId found = builder_.add_one(attributes, {{value}}, places);
+    keep(builder_.gather({.mode = Gather::Mode::elements, .axis = attributes.axis}, value, found));
   }
 
   void cumulative() {

@@ -1,4 +1,4 @@
-// Concat, pad, gather, reduce, cumulative and rowwise, against arithmetic by hand.
+// Concat, pad, gather, scatter, top_k, reduce, cumulative and rowwise, against arithmetic by hand.
 #include <cmath>
 
 #include "reference/test_graphs.h"
@@ -63,6 +63,49 @@ TEST(GatherReference, Modes) {
   EXPECT_EQ(gather({.mode = Gather::Mode::nd}, make(i64, {3, 1}, {1, 0, 1})), (Values{4, 5, 6, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(gather({.mode = Gather::Mode::nd}, make(i64, {2}, {1, 2})), (Values{6}));
   EXPECT_EQ(gather({.mode = Gather::Mode::nd, .batch_axes = 1}, make(i64, {2, 1}, {1, -1})), (Values{2, 6}));
+}
+
+TEST(ScatterReference, KindsAndTypes) {
+  const auto scattered = [&](Scatter::Kind kind, const Tensor& data, const Tensor& rows, const Tensor& updates) {
+    return values(run_one({data, rows, updates},
+                          [&](GraphBuilder& b, Operands v) { return b.add_one(Scatter{kind}, v, b.type(v[0])); }));
+  };
+  const Tensor data = make(f32, {2, 2}, {1, -2, 3, nan}), rows = make(i64, {4}, {1, 0, -1, 1});
+  const Tensor updates = make(f32, {4, 2}, {5, 6, 7, 8, 9, 10, -11, 12});
+  EXPECT_EQ(scattered(Scatter::Kind::replace, data, rows, updates), (Values{7, 8, -11, 12}));
+  const Values sums = scattered(Scatter::Kind::add, data, rows, updates);
+  EXPECT_EQ(Values(sums.begin(), sums.begin() + 3), (Values{8, 6, -3}));
+  EXPECT_TRUE(std::isnan(sums[3]));
+  EXPECT_EQ(scattered(Scatter::Kind::max, data, rows, updates)[2], 5);
+  EXPECT_TRUE(std::isnan(scattered(Scatter::Kind::min, data, rows, updates)[3]));
+  // Each sum is rounded: 2048 + 1 is 2048 in f16.
+  EXPECT_EQ(scattered(Scatter::Kind::add, make(DType::f16, {1, 1}, {2048}), make(i64, {2}, {0, 0}),
+                      make(DType::f16, {2, 1}, {1, 1})),
+            (Values{2048}));
+  // Integers wrap, and have a sign or none.
+  const Tensor one = make(i64, {1}, {0});
+  EXPECT_EQ(scattered(Scatter::Kind::mul, make(DType::i8, {1, 1}, {100}), one, make(DType::i8, {1, 1}, {3})),
+            (Values{44}));
+  EXPECT_EQ(scattered(Scatter::Kind::min, make(DType::u8, {1, 1}, {200}), one, make(DType::u8, {1, 1}, {100})),
+            (Values{100}));
+  EXPECT_EQ(scattered(Scatter::Kind::min, make(DType::i8, {1, 1}, {-56}), one, make(DType::i8, {1, 1}, {100})),
+            (Values{-56}));
+}
+
+TEST(TopKReference, TiesNansAndAxes) {
+  const auto places = [&](const Tensor& x, const TopK& attributes) {
+    return values(run_one({x}, [&](GraphBuilder& b, Operands v) {
+      Type type{i64, x.shape()};
+      type.shape[attributes.axis] = attributes.k;
+      return b.add_one(attributes, v, type);
+    }));
+  };
+  const Tensor x = make(f32, {2, 4}, {3, nan, 3, -1, 0, nan, nan, -INFINITY});
+  EXPECT_EQ(places(x, {.axis = 1, .k = 3}), (Values{1, 0, 2, 1, 2, 0}));
+  EXPECT_EQ(places(x, {.axis = 1, .k = 4, .smallest = true}), (Values{3, 0, 2, 1, 3, 0, 1, 2}));
+  EXPECT_EQ(places(x, {.axis = 0, .k = 1}), (Values{0, 0, 1, 0}));
+  EXPECT_EQ(places(make(DType::u8, {3}, {100, 200, 7}), {.axis = 0, .k = 2}), (Values{1, 0}));
+  EXPECT_EQ(places(make(DType::i8, {3}, {100, -56, 7}), {.axis = 0, .k = 2}), (Values{0, 2}));
 }
 
 TEST(ReduceReference, Kinds) {

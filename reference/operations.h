@@ -31,6 +31,11 @@ Tensor pad(const Pad& attributes, Operands operands, const Shape& shape);
 // gather.cpp
 Tensor gather(const Gather& attributes, const Tensor& data, const Tensor& indices, const Shape& shape);
 
+// scatter.cpp
+Tensor scatter(const Scatter& attributes, Operands operands);
+// top_k.cpp
+Tensor top_k(const TopK& attributes, const Tensor& operand, const Shape& shape);
+
 // reduce.cpp
 Tensor reduce(const Reduce& attributes, Operands operands, const Type& result, ThreadPool* pool);
 Tensor cumulative(const Cumulative& attributes, const Tensor& operand);

@@ -40,7 +40,7 @@ class Maker {
       keep(attention(pick()));
       return;
     }
-    switch (below(options_.repeats && depth_ < 2 ? 20 : 19)) {
+    switch (below(options_.repeats && depth_ < 2 ? 22 : 21)) {
       case 0:
       case 1:
         keep(matmul());
@@ -91,6 +91,12 @@ class Maker {
         break;
       case 18:
         keep(place_of_extreme());
+        break;
+      case 19:
+        keep(scatter(pick()));
+        break;
+      case 20:
+        keep(top_k(pick()));
         break;
       default:
         repeat();
@@ -246,6 +252,32 @@ class Maker {
     std::vector<int64_t> extents_of_list;
     for (int64_t i = 0; i < depth; ++i) extents_of_list.push_back(data[attributes.batch_axes + static_cast<int>(i)]);
     return limited(builder_.gather(attributes, value, indices(list, extents_of_list)), value);
+  }
+
+  // Rows of the value as a matrix, some of them more than once, some of which there are none.
+  ValueId scatter(ValueId value) {
+    const Shape& shape = shape_of(value);
+    if (shape.elements() == 0) return unary(value);
+    const int64_t columns = shape.rank() > 1 && chance(70) ? shape[shape.rank() - 1] : 1;
+    const int64_t rows = shape.elements() / columns, updates = below(20);
+    Tensor places(chance(50) ? DType::i64 : DType::i32, {updates});
+    for (int64_t i = 0; i < updates; ++i) places.set_value(i, static_cast<double>(below(rows + 2) - 1));
+    const ValueId operands[] = {builder_.reshape(value, {rows, columns}), builder_.constant(std::move(places)),
+                                constant({updates, columns})};
+    const Scatter attributes{static_cast<Scatter::Kind>(below(scatter_kinds.size()))};
+    const ValueId result = builder_.add_one(attributes, operands, {DType::f32, {rows, columns}});
+    return clamped(builder_.reshape(result, shape_of(value)));
+  }
+
+  // The values, since rounding could move places.
+  ValueId top_k(ValueId value) {
+    if (shape_of(value).rank() == 0 || shape_of(value).elements() == 0) return unary(value);
+    TopK attributes{.axis = static_cast<int>(axis_of(value)), .smallest = chance(50)};
+    Type places{DType::i64, shape_of(value)};
+    attributes.k = 1 + below(places.shape[attributes.axis]);
+    places.shape[attributes.axis] = attributes.k;
+    const ValueId found = builder_.add_one(attributes, {{value}}, places);
+    return builder_.gather({.mode = Gather::Mode::elements, .axis = attributes.axis}, value, found);
   }
 
   ValueId cumulative(ValueId value) {

@@ -57,6 +57,10 @@ class Interpreter {
   std::vector<Handle> operator()(const Gather& attributes) const {
     return one(gather(attributes, *operands_[0], *operands_[1], type(0).shape));
   }
+  std::vector<Handle> operator()(const Scatter& attributes) const { return one(scatter(attributes, operands_)); }
+  std::vector<Handle> operator()(const TopK& attributes) const {
+    return one(top_k(attributes, *operands_[0], type(0).shape));
+  }
   std::vector<Handle> operator()(const Reduce& attributes) const {
     return one(reduce(attributes, operands_, type(0), pool_));
   }

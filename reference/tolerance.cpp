@@ -194,6 +194,16 @@ class Walker {
     const ErrorBound& indices = operands_[1];
     return {merge(operands_[0], indices.error > 0 ? rounded(indices, DType::boolean, elements()) : indices)};
   }
+  std::vector<ErrorBound> operator()(const Scatter& scatter) const {
+    const ErrorBound& indices = operands_[1];
+    const ErrorBound chosen = indices.error > 0 ? rounded(indices, DType::boolean, elements()) : indices;
+    const ErrorBound values = merge(operands_[0], operands_[2]);
+    if (scatter.kind != Scatter::Kind::add && scatter.kind != Scatter::Kind::mul) return {merge(values, chosen)};
+    return {merge(converted(summed(values, compute_type(type().dtype), operand_type(1).shape.elements()),
+                            compute_type(type().dtype), type().dtype, elements()),
+                  chosen)};
+  }
+  std::vector<ErrorBound> operator()(const TopK&) const { return {rounded(operands_[0], DType::i64, elements())}; }
   std::vector<ErrorBound> operator()(const Reduce& reduce) const {
     const ErrorBound& value = operands_[0];
     const ErrorBound mapped =

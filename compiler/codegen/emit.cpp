@@ -159,6 +159,26 @@ std::string emit_family(const KernelContract& contract, const GatherKernel&) {
                                    operand_type(contract.operands[2]));
 }
 
+std::string emit_family(const KernelContract& contract, const ScatterKernel& kernel) {
+  std::string text;
+  constexpr std::string_view names[] = {"Indices", "First", "Updates", "Data", "Result"};
+  for (size_t i = 0; i < contract.operands.size(); ++i)
+    text += fmt::format("  using {} = {};\n", names[i], operand_type(contract.operands[i]));
+  const std::string_view kind = scatter_kinds[static_cast<size_t>(kernel.kind)];
+  const std::string combined = kernel.kind == Scatter::Kind::replace ? "update" : fmt::format("{}(old, update)", kind);
+  return text + fmt::format("  static LOW_INLINE auto combine({0} old, {0} update) {{ return {1}; }}\n",
+                            value_type(contract.operands.back().dtype), combined);
+}
+
+std::string emit_family(const KernelContract& contract, const TopKKernel& kernel) {
+  return emit_axes(contract) + fmt::format(
+                                   "  using X = {};\n"
+                                   "  using Result = {};\n"
+                                   "  static constexpr bool smallest = {};\n",
+                                   operand_type(contract.operands[0]), operand_type(contract.operands[1]),
+                                   kernel.smallest);
+}
+
 // A type for an operand that there is not, too.
 std::string optional_operand_type(const KernelContract& contract, size_t index) {
   return index > 0 ? operand_type(contract.operands[index]) : "OperandOf<f32, Access::strided, Access::strided>";

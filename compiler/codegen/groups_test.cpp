@@ -1,6 +1,8 @@
-// reduce, rowwise, cumulative and gather kernels against the interpreter's, which computes in double: every dtype,
+// reduce, rowwise, cumulative, top_k, gather and scatter kernels against the interpreter's, which computes in double: every dtype,
 // layout and size.
 #include <gtest/gtest.h>
+
+#include <fmt/format.h>
 
 #include <cmath>
 #include <map>
@@ -104,7 +106,7 @@ void run_cases(const std::vector<Case>& all) {
         if (c.special && i == 0) {
           for (uint64_t& element : elements) element = special_value(type, random);
         }
-        if (gather && i == 1) {
+        if ((gather && i == 1) || (contract.is<ScatterKernel>() && i == 0)) {
           // In range, counted from either end, and beyond.
           for (uint64_t& element : elements) {
             const auto value = static_cast<int64_t>(random() % 23) - 11;
@@ -446,6 +448,82 @@ TEST(GatherKernel, LayoutsAndTypes) {
   add("one", DType::f32, DType::i64, {1, 1, 4}, 1, {Strides{0, 0, 1}, Strides{0, 0, 0}, Strides{0, 0}});
   add("an axis of one", DType::f32, DType::i64, {7, 3, 1}, 1, {Strides{0, 1, 0}, Strides{1, 0, 0}, Strides{3, 1}});
   run_cases(cases);
+}
+
+TEST(TopKKernel, LayoutsAndTypes) {
+  std::vector<Case> cases;
+  constexpr DType types[] = {DType::f32, DType::i32,  DType::f64,      DType::u8,
+                             DType::f16, DType::bf16, DType::f8e4m3fn, DType::u64};
+  for (const Layout& layout : layouts()) {
+    if (layout.inner != 1) continue;
+    const int64_t count = layout.extents[layout.extents.rank() - 1];
+    for (const int64_t k : {int64_t{1}, std::min<int64_t>(count, 5), count}) {
+      Case c;
+      const DType type = types[cases.size() % std::size(types)];
+      c.what = "top " + std::to_string(k) + ", " + layout.what + " of " + std::string(name(type));
+      c.contract.family = TopKKernel{.smallest = cases.size() % 2 == 1};
+      c.contract.operands = {{type, {}}, {DType::i64, {}}};
+      c.extents = layout.extents;
+      c.extents.append(k);
+      Shape result = layout.extents;
+      result[result.rank() - 1] = k;
+      c.strides = {layout.x, cases.size() % 3 == 0 ? column_major(result) : row_major(result)};
+      c.special = is_float(type);
+      cases.push_back(c);
+    }
+  }
+  run_cases(cases);
+}
+
+TEST(ScatterKernel, KindsLayoutsAndTypes) {
+  std::vector<Case> cases;
+  constexpr DType types[] = {DType::f32,  DType::i64, DType::f16,     DType::u8,
+                             DType::bf16, DType::f64, DType::boolean, DType::f8e5m2fnuz};
+  // (updates, rows, columns)
+  for (const Shape& extents : {Shape{37, 13, 9}, Shape{1500, 7, 1}, Shape{40, 11, 64}, Shape{0, 5, 3}, Shape{9, 0, 3},
+                               Shape{1, 1, 1}, Shape{600, 20, 3}}) {
+    for (size_t kind = 0; kind < scatter_kinds.size(); ++kind) {
+      const DType type = types[(cases.size() * 3 + kind) % std::size(types)];
+      if (type == DType::boolean && kind > 0) continue;
+      Case c;
+      c.what = fmt::format("{} of {}, {}", scatter_kinds[kind], name(type), to_string(extents));
+      c.contract.family = ScatterKernel{.kind = static_cast<Scatter::Kind>(kind)};
+      c.contract.operands = {
+          {kind % 2 == 0 ? DType::i64 : DType::i32, {}}, {DType::i64, {}}, {type, {}}, {type, {}}, {type, {}}};
+      c.extents = extents;
+      const int64_t m = extents[0], n = extents[1], w = extents[2];
+      const Strides updates = cases.size() % 3 == 0 ? column_major({m, w}) : Strides{w + 1, 1};
+      const Strides data = cases.size() % 4 == 1 ? column_major({n, w}) : Strides{w, 1};
+      const Strides result = cases.size() % 5 == 2 ? column_major({n, w}) : Strides{2 * w, 1};
+      c.strides = {Strides{cases.size() % 2 == 0 ? 1 : -2}, Strides{1}, updates, data, result};
+      cases.push_back(c);  // few combinations of quarters: each is rounded alike
+    }
+  }
+  run_cases(cases);
+}
+
+TEST(ScatterKernel, InPlaceTheLastUpdateWins) {
+  KernelSet kernels;
+  KernelContract contract{.family = ScatterKernel()};
+  const OperandContract matrix{DType::f32, {Access::strided, Access::unit}};
+  contract.operands = {{DType::i64, {Access::unit}}, {DType::i64, {Access::broadcast}}, matrix, matrix, matrix};
+  testing::add_run(kernels, contract, {5, 3, 2});
+  for (const Code& code : testing::compile_and_load(kernels)) {
+    Memory memory;
+    const Operand indices = memory.add(DType::i64, {5}), first = memory.add(DType::i64, {1});
+    const Operand updates = memory.add(DType::f32, {5, 2}), data = memory.add(DType::f32, {3, 2});
+    const auto bits = [](std::initializer_list<double> values) {
+      std::vector<uint64_t> result;
+      for (const double value : values) result.push_back(encode(DType::f32, value, Overflow::propagate));
+      return result;
+    };
+    memory.write(indices, {11, 99, 12, static_cast<uint64_t>(-1), 11});
+    memory.write(first, {10});
+    memory.write(updates, bits({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+    memory.write(data, bits({-1, -2, -3, -4, -5, -6}));
+    ASSERT_TRUE(memory.run(code, 0, {indices, first, updates, data, data}));
+    EXPECT_EQ(memory.read(data), bits({-1, -2, 9, 10, 5, 6}));
+  }
 }
 
 TEST(GroupKernels, WhatNoKernelImplements) {

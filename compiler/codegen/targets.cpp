@@ -47,7 +47,8 @@ constexpr std::string_view host_headers[] = {
     "compiler/kernels/device/gemm.h",       "compiler/kernels/device/attention.h",
     "compiler/kernels/device/groups.h",     "compiler/kernels/device/reduce.h",
     "compiler/kernels/device/rowwise.h",    "compiler/kernels/device/cumulative.h",
-    "compiler/kernels/device/gather.h",     "compiler/kernels/device/copy.h"};
+    "compiler/kernels/device/gather.h",     "compiler/kernels/device/scatter.h",
+    "compiler/kernels/device/top_k.h",      "compiler/kernels/device/copy.h"};
 // abi::HostEntry.
 constexpr std::string_view host_entry_head =
     "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, "

@@ -282,20 +282,20 @@ Result<ModelValue> whole(Node& node, const Request& r, const ModelValue& k, cons
   return join_heads(node, r, separate);
 }
 
-struct Parts {
+struct AttentionParts {
   ModelValue y;
   ModelValue scores;  // qk_matmul_output in the mode that was asked for
 };
 
 // The same from its parts. Heads that share keys are an axis that keys and values broadcast along.
-Result<Parts> in_parts(Node& node, const Request& r, const ModelValue& k, const ModelValue& v,
-                       const std::optional<ModelValue>& mask) {
+Result<AttentionParts> in_parts(Node& node, const Request& r, const ModelValue& k, const ModelValue& v,
+                                const std::optional<ModelValue>& mask) {
   Emitter& emit = node.emit();
   const DType type = node.input(0).dtype();
   const Shape full{r.batch, r.q_heads, r.rows, r.keys};
   const int64_t group = r.q_heads / r.kv_heads;
   const Shape grouped{r.batch, r.kv_heads, group, r.rows, r.keys};
-  Parts parts;
+  AttentionParts parts;
   const auto keep = [&](int64_t mode, const ModelValue& value) -> Result<void> {
     if (mode == r.mode) {
       LOW_TRY(parts.scores, emit.cast(value, type));
@@ -388,7 +388,7 @@ Handled import_attention(Node& node) {
     LOW_TRY(k, node.emit().concat(keys, 2));
     LOW_TRY(v, node.emit().concat(values, 2));
   }
-  Parts parts;
+  AttentionParts parts;
   if (by_parts) {
     LOW_TRY(parts, in_parts(node, r, k, v, mask));
   } else {

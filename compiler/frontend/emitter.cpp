@@ -73,8 +73,8 @@ ValueId Emitter::materialize(const ModelValue& value) {
   return place->second;
 }
 
-Result<ModelValue> Emitter::emit(Attributes attributes, std::span<const ModelValue> operands, const Type& result,
-                                 bool may_fold) {
+Result<ModelValue> Emitter::add(Attributes attributes, std::span<const ModelValue> operands, const Type& result,
+                                bool may_fold) {
   LOW_TRY_VOID(check_size(result));
   if (may_fold && bytes_of(result) <= fold_bytes) {
     std::vector<const Tensor*> tensors;
@@ -112,7 +112,7 @@ Result<ModelValue> Emitter::pointwise(Expr expr, std::span<const ModelValue> inp
     }
     result.shape = *shape;
   }
-  return emit(Pointwise{std::move(expr)}, inputs, result, true);
+  return add(Pointwise{std::move(expr)}, inputs, result, true);
 }
 
 Result<ModelValue> Emitter::matmul(const Matmul& attributes, const ModelValue& a, const ModelValue& b, DType result) {
@@ -135,7 +135,7 @@ Result<ModelValue> Emitter::matmul(const Matmul& attributes, const ModelValue& a
   type.shape.append(m);
   type.shape.append(n);
   const ModelValue operands[] = {a, b};
-  return emit(attributes, operands, type, false);
+  return add(attributes, operands, type, false);
 }
 
 Result<ModelValue> Emitter::reshape(const ModelValue& value, const Shape& shape) {
@@ -153,7 +153,7 @@ Result<ModelValue> Emitter::reshape(const ModelValue& value, const Shape& shape)
     }
     return constant_value(std::move(reshaped));
   }
-  return emit(Reshape{}, std::span(&value, 1), type, false);
+  return add(Reshape{}, std::span(&value, 1), type, false);
 }
 
 Result<ModelValue> Emitter::transpose(const ModelValue& value, const Shape& permutation) {
@@ -164,7 +164,7 @@ Result<ModelValue> Emitter::transpose(const ModelValue& value, const Shape& perm
     is_identity = is_identity && permutation[axis] == axis;
   }
   if (is_identity) return value;
-  return emit(Transpose{permutation}, std::span(&value, 1), type, true);
+  return add(Transpose{permutation}, std::span(&value, 1), type, true);
 }
 
 Result<ModelValue> Emitter::slice(const ModelValue& value, const Shape& start, const Shape& step,
@@ -174,7 +174,7 @@ Result<ModelValue> Emitter::slice(const ModelValue& value, const Shape& start, c
     whole = start[axis] == 0 && (step[axis] == 1 || extents[axis] <= 1);
   }
   if (whole) return value;
-  return emit(Slice{start, step}, std::span(&value, 1), Type{value.dtype(), extents}, true);
+  return add(Slice{start, step}, std::span(&value, 1), Type{value.dtype(), extents}, true);
 }
 
 Result<ModelValue> Emitter::expand(const ModelValue& value, const Shape& shape) {
@@ -184,20 +184,20 @@ Result<ModelValue> Emitter::expand(const ModelValue& value, const Shape& shape) 
     return fail(ErrorKind::invalid,
                 fmt::format("{} does not broadcast to {}", to_string(value.type), to_string(shape)));
   }
-  return emit(Expand{}, std::span(&value, 1), Type{value.dtype(), shape}, true);
+  return add(Expand{}, std::span(&value, 1), Type{value.dtype(), shape}, true);
 }
 
 Result<ModelValue> Emitter::cast(const ModelValue& value, DType to, Overflow overflow) {
   if (to == value.dtype()) return value;
-  return emit(Cast{overflow}, std::span(&value, 1), Type{to, value.shape()}, true);
+  return add(Cast{overflow}, std::span(&value, 1), Type{to, value.shape()}, true);
 }
 
 Result<ModelValue> Emitter::quantize(const Quantize& attributes, std::span<const ModelValue> operands, DType to) {
-  return emit(attributes, operands, Type{to, operands[0].shape()}, false);
+  return add(attributes, operands, Type{to, operands[0].shape()}, false);
 }
 
 Result<ModelValue> Emitter::dequantize(const Dequantize& attributes, std::span<const ModelValue> operands, DType to) {
-  return emit(attributes, operands, Type{to, operands[0].shape()}, false);
+  return add(attributes, operands, Type{to, operands[0].shape()}, false);
 }
 
 Result<ModelValue> Emitter::concat(std::span<const ModelValue> operands, int axis) {
@@ -205,39 +205,39 @@ Result<ModelValue> Emitter::concat(std::span<const ModelValue> operands, int axi
   for (const ModelValue& operand : operands) shapes.push_back(operand.shape());
   const std::optional<Shape> shape = concat_shape(shapes, axis);
   LOW_CHECK(shape.has_value());
-  return emit(Concat{axis}, operands, Type{operands[0].dtype(), *shape}, true);
+  return add(Concat{axis}, operands, Type{operands[0].dtype(), *shape}, true);
 }
 
 Result<ModelValue> Emitter::pad(const Pad& attributes, std::span<const ModelValue> operands, const Shape& after) {
   Type result = operands[0].type;
   for (int axis = 0; axis < result.shape.rank(); ++axis) result.shape[axis] += attributes.before[axis] + after[axis];
-  return emit(attributes, operands, result, true);
+  return add(attributes, operands, result, true);
 }
 
 Result<ModelValue> Emitter::gather(const Gather& attributes, const ModelValue& data, const ModelValue& indices) {
   const std::optional<Shape> shape = gather_shape(attributes, data.shape(), indices.shape());
   LOW_CHECK(shape.has_value());
   const ModelValue operands[] = {data, indices};
-  return emit(attributes, operands, Type{data.dtype(), *shape}, true);
+  return add(attributes, operands, Type{data.dtype(), *shape}, true);
 }
 
 Result<ModelValue> Emitter::reduce(const Reduce& attributes, std::span<const ModelValue> operands, DType to) {
-  return emit(attributes, operands, Type{to, reduced_shape(operands[0].shape(), attributes.axes)}, true);
+  return add(attributes, operands, Type{to, reduced_shape(operands[0].shape(), attributes.axes)}, true);
 }
 
 Result<ModelValue> Emitter::cumulative(const Cumulative& attributes, const ModelValue& value) {
-  return emit(attributes, std::span(&value, 1), value.type, true);
+  return add(attributes, std::span(&value, 1), value.type, true);
 }
 
 Result<ModelValue> Emitter::rowwise(const Rowwise& attributes, std::span<const ModelValue> operands, DType to) {
-  return emit(attributes, operands, Type{to, operands[0].shape()}, true);
+  return add(attributes, operands, Type{to, operands[0].shape()}, true);
 }
 
 Result<ModelValue> Emitter::attention(const Attention& attributes, std::span<const ModelValue> operands, DType to) {
   const std::optional<Shape> shape =
       attention_shape(attributes, operands[0].shape(), operands[1].shape(), operands[2].shape());
   LOW_CHECK(shape.has_value());
-  return emit(attributes, operands, Type{to, *shape}, false);
+  return add(attributes, operands, Type{to, *shape}, false);
 }
 
 Result<Tensor> Emitter::new_constant(const Type& type) {

@@ -56,6 +56,9 @@ class Emitter {
   Result<ModelValue> quantize(const Quantize& attributes, std::span<const ModelValue> operands, DType to);
   Result<ModelValue> dequantize(const Dequantize& attributes, std::span<const ModelValue> operands, DType to);
   // For the following, the caller has checked shapes and dtypes; only sizes are checked here.
+  // Adds the operation, or folds it when all operands are constant, the result is small and `may_fold`.
+  Result<ModelValue> add(Attributes attributes, std::span<const ModelValue> operands, const Type& result,
+                         bool may_fold = true);
   Result<ModelValue> concat(std::span<const ModelValue> operands, int axis);
   Result<ModelValue> pad(const Pad& attributes, std::span<const ModelValue> operands, const Shape& after);
   Result<ModelValue> gather(const Gather& attributes, const ModelValue& data, const ModelValue& indices);
@@ -73,10 +76,6 @@ class Emitter {
 
  private:
   ValueId materialize(const ModelValue& value);
-  // Adds the operation, or folds it when all operands are constant, the result is small and `may_fold`.
-  Result<ModelValue> emit(Attributes attributes, std::span<const ModelValue> operands, const Type& result,
-                          bool may_fold);
-
   // Whether a constant of this type may be made of so many bytes of others; if so, it is charged.
   bool may_make(const Type& type, int64_t read_bytes = 0);
 

@@ -377,6 +377,97 @@ TEST(Families, Indexing) {
           {i64({0}, {})}}});
 }
 
+TEST(Families, Scatters) {
+  const Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor places = i64({2, 2}, {-1, 0, 1, 1}), updates = f32({2, 2}, {10, 20, 30, 40});
+  const auto sum = with_text("reduction", "add");
+  check({{"along columns",
+          16,
+          "ScatterElements",
+          {x, places, updates},
+          {},
+          with("axis", 1),
+          {f32({2, 3}, {20, 2, 10, 4, 40, 6})}},
+         {"along rows",
+          16,
+          "ScatterElements",
+          {x, i32({1, 3}, {1, -2, 0}), f32({1, 3}, {7, 8, 9})},
+          {},
+          {},
+          {f32({2, 3}, {1, 8, 9, 7, 5, 6})}},
+         {"sums",
+          18,
+          "ScatterElements",
+          {x, places, updates},
+          {},
+          both(with("axis", 1), sum),
+          {f32({2, 3}, {21, 2, 13, 4, 75, 6})}},
+         {"out of range",
+          16,
+          "ScatterElements",
+          {x, i64({1, 3}, {2, -3, 1}), f32({1, 3}, {7, 8, 9})},
+          {},
+          {},
+          {f32({2, 3}, {1, 2, 3, 4, 5, 9})}},
+         {"old name", 9, "Scatter", {x, places, updates}, {}, with("axis", -1), {f32({2, 3}, {20, 2, 10, 4, 40, 6})}},
+         {"rows",
+          13,
+          "ScatterND",
+          {x, i64({2, 1}, {1, -1}), f32({2, 3}, {7, 8, 9, 10, 11, 12})},
+          {},
+          {},
+          {f32({2, 3}, {1, 2, 3, 10, 11, 12})}},
+         {"elements",
+          13,
+          "ScatterND",
+          {x, i64({2, 2}, {0, -1, 1, 0}), f32({2}, {7, 8})},
+          {},
+          {},
+          {f32({2, 3}, {1, 2, 7, 8, 5, 6})}},
+         // The second index of the first update is beyond its axis, though its row would be there.
+         {"element out of range",
+          13,
+          "ScatterND",
+          {x, i64({2, 2}, {0, 4, 1, 0}), f32({2}, {7, 8})},
+          {},
+          {},
+          {f32({2, 3}, {1, 2, 3, 8, 5, 6})}},
+         {"products",
+          16,
+          "ScatterND",
+          {x, i64({2, 1}, {0, 0}), f32({2, 3}, {1, 2, 3, 4, 5, 6})},
+          {},
+          with_text("reduction", "mul"),
+          {f32({2, 3}, {4, 20, 54, 4, 5, 6})}},
+         {"nothing", 13, "ScatterND", {x, i64({0, 1}, {}), f32({0, 3}, {})}, {}, {}, {x}}});
+}
+
+TEST(Families, TopK) {
+  const Tensor x = f32({2, 3}, {1, 2, 3, 6, 5, 6});
+  check({{"largest",
+          11,
+          "TopK",
+          {x, i64({1}, {2})},
+          {false, true},
+          {},
+          {f32({2, 2}, {3, 2, 6, 6}), i64({2, 2}, {2, 1, 0, 2})}},
+         {"smallest",
+          11,
+          "TopK",
+          {x, i64({1}, {2})},
+          {false, true},
+          with("largest", 0),
+          {f32({2, 2}, {1, 2, 5, 6}), i64({2, 2}, {0, 1, 1, 0})}},
+         {"attribute",
+          7,
+          "TopK",
+          {x},
+          {},
+          both(with("axis", 0), with("k", 1)),
+          {f32({1, 3}, {6, 5, 6}), i64({1, 3}, {1, 1, 1})}},
+         {"none", 11, "TopK", {x, i64({1}, {0})}, {false, true}, {}, {f32({2, 0}, {}), i64({2, 0}, {})}}});
+}
+
 TEST(Families, RefusedInOneSentence) {
   const Tensor x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
   const std::vector<bool> second = {false, true};
@@ -385,7 +476,25 @@ TEST(Families, RefusedInOneSentence) {
     ErrorKind kind;
     std::string message;
   };
+  const Tensor two = i64({2, 1}, {0, 1});
   const Refusal refusals[] = {
+      {{"", 11, "TopK", {x, i64({1}, {4})}, second, {}, {}}, ErrorKind::invalid, "k is 4, 0 to 3 are expected"},
+      {{"", 11, "TopK", {x, i64({2}, {1, 1})}, second, {}, {}}, ErrorKind::invalid, "k has 2 elements"},
+      {{"", 11, "TopK", {x, i64({1}, {1})}, {}, {}, {}}, ErrorKind::unsupported, "k is not known"},
+      {{"", 7, "TopK", {x}, {}, {}, {}}, ErrorKind::invalid, "k is -1"},
+      {{"", 16, "ScatterElements", {x, two, x}, {}, {}, {}}, ErrorKind::invalid, "do not fit data f32[2,3]"},
+      {{"", 16, "ScatterElements", {x, x, x}, {}, {}, {}}, ErrorKind::invalid, "i32 or i64 is expected"},
+      {{"", 16, "ScatterElements", {x, i64({3, 1}, {0, 0, 0}), f32({3, 1}, {1, 1, 1})}, {}, with("axis", 1), {}},
+       ErrorKind::invalid,
+       "do not fit data"},
+      {{"", 16, "ScatterND", {x, two, x}, {}, with_text("reduction", "mean"), {}},
+       ErrorKind::invalid,
+       "reduction \"mean\""},
+      {{"", 16, "ScatterND", {x, two, f32({2, 2}, {1, 1, 1, 1})}, {}, {}, {}}, ErrorKind::invalid, "updates f32[2,2]"},
+      {{"", 16, "ScatterND", {x, i64({1, 3}, {0, 0, 0}), f32({1}, {1})}, {}, {}, {}},
+       ErrorKind::invalid,
+       "a last axis of 1 to 2 elements"},
+      {{"", 11, "Scatter", {x, two, f32({2, 1}, {1, 1})}, {}, {}, {}}, ErrorKind::invalid, "opset 11 has no such"},
       {{"", 13, "Softmax", {x}, {}, with("axis", 2), {}}, ErrorKind::invalid, "axis 2 is out of range for rank 2"},
       {{"", 13, "Softmax", {f32({}, {1})}, {}, {}, {}}, ErrorKind::invalid, "a rank of at least 1"},
       {{"", 13, "Softmax", {i32({1}, {1})}, {}, {}, {}}, ErrorKind::invalid, "input 0 is i32[1]"},

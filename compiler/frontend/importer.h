@@ -195,6 +195,9 @@ Handled import_space_to_depth(Node& node);
 Handled import_gather(Node& node);  // indexing.cpp
 Handled import_gather_elements(Node& node);
 Handled import_gather_nd(Node& node);
+Handled import_scatter_elements(Node& node);  // scatter.cpp
+Handled import_scatter_nd(Node& node);
+Handled import_top_k(Node& node);  // indexing.cpp
 Handled import_one_hot(Node& node);
 Handled import_trilu(Node& node);
 Handled import_eye_like(Node& node);

@@ -107,6 +107,33 @@ Handled import_gather_nd(Node& node) {
   return gather(node, Gather{.mode = Gather::Mode::nd, .batch_axes = static_cast<int>(batch)});
 }
 
+// Values, and where they stand: the values by their places. They are sorted, wanted or not.
+Handled import_top_k(Node& node) {
+  const ModelValue& x = node.input(0);
+  if (x.dtype() == DType::boolean) return node.invalid(fmt::format("input 0 is {}", to_string(x.type)));
+  LOW_TRY(const int64_t stated, node.integer("axis", -1));
+  LOW_TRY(const int axis, normalize_axis(node, stated, x.rank()));
+  LOW_TRY(const int64_t largest, node.integer("largest", 1));
+  TopK top{.axis = axis, .smallest = largest == 0};
+  if (node.has(1)) {
+    LOW_TRY(const std::vector<int64_t> k, node.constant_integers(1, "k"));
+    if (k.size() != 1) return node.invalid(fmt::format("k has {} elements, one is expected", k.size()));
+    top.k = k[0];
+  } else {
+    LOW_TRY(top.k, node.integer("k", -1));
+  }
+  if (top.k < 0 || top.k > x.shape()[axis]) {
+    return node.invalid(fmt::format("k is {}, 0 to {} are expected for axis {} of {}", top.k, x.shape()[axis], axis,
+                                    to_string(x.type)));
+  }
+  Type places = x.type;
+  places.dtype = DType::i64;
+  places.shape[axis] = top.k;
+  LOW_TRY(const ModelValue indices, node.emit().add(top, std::span(&x, 1), places));
+  LOW_TRY(const ModelValue values, node.emit().gather({.mode = Gather::Mode::elements, .axis = axis}, x, indices));
+  return std::vector{values, indices};
+}
+
 // on where the index, counted from the end when negative, is the position along the new axis; off elsewhere.
 Handled import_one_hot(Node& node) {
   const ModelValue& indices = node.input(0);

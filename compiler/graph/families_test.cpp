@@ -78,6 +78,10 @@ TEST(Families, TextRoundTrip) {
       "sum", builder.reduce({.axes = {0, 1}, .map = unary(ExprOp::exp), .epilogue = unary(ExprOp::log)}, {&x, 1}, f32));
   builder.output("place", builder.reduce({.kind = Reduce::Kind::index_min, .axes = {1}, .last = true}, {&x, 1}, i64));
   builder.output("running", builder.cumulative({.axis = 1, .exclusive = true, .reverse = true}, x));
+  builder.output("places", builder.add_one(TopK{.axis = 1, .k = 2, .smallest = true}, {{x}}, {i64, {2, 2}}));
+  const ValueId list = builder.reshape(indices, {2});
+  const ValueId scatter_operands[] = {x, list, x};
+  builder.output("scattered", builder.add_one(Scatter{Scatter::Kind::max}, scatter_operands, {f32, {2, 3}}));
   builder.output("soft", builder.rowwise({.axes = {1}}, {&x, 1}, f32));
   builder.output(
       "norm",
@@ -95,7 +99,8 @@ TEST(Families, TextRoundTrip) {
        {"= concat %0 %0 : f32[2,6] {axis=1}\n", " : f32[3,8] {mode=constant before=[1,0]}\n",
         " : f32[2,7] {mode=reflect before=[0,4]}\n", " : f32[2,2,1] {mode=axis axis=1}\n",
         " : f32[2] {mode=nd batch_axes=1}\n", "{kind=index_min axes=[1] last}\n", "{axis=1 exclusive reverse}\n",
-        "{kind=softmax axes=[1]}\n", "{kind=layer_norm axes=[0,1] epsilon=9.999999747378752e-06 epilogue=\""}) {
+        "i64[2,2] {axis=1 k=2 smallest}\n", "f32[2,3] {kind=max}\n", "{kind=softmax axes=[1]}\n",
+        "{kind=layer_norm axes=[0,1] epsilon=9.999999747378752e-06 epilogue=\""}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   }
 }
@@ -166,6 +171,18 @@ TEST(Families, VerifyRefuses) {
   refuses(Cumulative{2}, {m}, m, "axis 2");
   refuses(Cumulative{0}, {m}, {DType::f64, {2, 3}}, "was expected");
   refuses(Cumulative{0}, {{DType::boolean, {2}}}, {DType::boolean, {2}}, "of bool");
+  refuses(TopK{2}, {m}, m, "axis 2");
+  refuses(TopK{.axis = 1, .k = 4}, {m}, {i64, {2, 4}}, "4 of 3 elements");
+  refuses(TopK{.axis = 1, .k = -1}, {m}, {i64, {2, 0}}, "-1 of 3 elements");
+  refuses(TopK{.axis = 1, .k = 2}, {m}, {f32, {2, 2}}, "i64[2,2] was expected");
+  refuses(TopK{}, {{DType::boolean, {2}}}, {i64, {1}}, "of bool");
+  refuses(Scatter{}, {{f32, {2}}, indices, m}, {f32, {2}}, "expected a matrix");
+  refuses(Scatter{}, {m, {f32, {4}}, {f32, {4, 3}}}, m, "expected a list of i32 or i64");
+  refuses(Scatter{}, {m, indices, {f32, {4, 2}}}, m, "expected f32[4,3]");
+  refuses(Scatter{}, {m, indices, {f32, {4, 3}}}, {f32, {2, 4}}, "f32[2,3] was expected");
+  refuses(Scatter{Scatter::Kind::add}, {{DType::boolean, {2, 3}}, indices, {DType::boolean, {4, 3}}},
+          {DType::boolean, {2, 3}}, "add of booleans");
+  refuses(Scatter{static_cast<Scatter::Kind>(9)}, {m, indices, {f32, {4, 3}}}, m, "bad kind");
   refuses(Rowwise{}, {m}, m, "axes []");
   refuses(Rowwise{.axes = {1}}, {{DType::i32, {2, 3}}}, m, "of i32");
   refuses(Rowwise{.axes = {1}, .epsilon = 1}, {m}, m, "epsilon");
@@ -211,6 +228,34 @@ TEST(FoldFamilies, Gather) {
   EXPECT_EQ(values(folded(Gather{.mode = Gather::Mode::nd, .batch_axes = 1}, {data, tensor(i64, {2, 1}, {2, 0})},
                           {f32, {2}})),
             (Values{3, 4}));
+}
+
+TEST(FoldFamilies, Scatter) {
+  const Tensor data = tensor(f32, {3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor updates = tensor(f32, {4, 2}, {10, -10, 20, -20, 30, -30, 40, -40});
+  // Row 2 twice, one that is not there, row 0; no row is counted from the end.
+  const Tensor rows = tensor(i64, {4}, {2, 3, 2, 0}), negative = tensor(DType::i32, {4}, {-1, -2, 1, -3});
+  const auto scattered = [&](Scatter::Kind kind, const Tensor& indices) {
+    return values(folded(Scatter{kind}, {data, indices, updates}, {f32, {3, 2}}));
+  };
+  EXPECT_EQ(scattered(Scatter::Kind::replace, rows), (Values{40, -40, 3, 4, 30, -30}));
+  EXPECT_EQ(scattered(Scatter::Kind::replace, negative), (Values{1, 2, 30, -30, 5, 6}));
+  EXPECT_EQ(scattered(Scatter::Kind::add, rows), (Values{41, -38, 3, 4, 45, -34}));
+  EXPECT_EQ(scattered(Scatter::Kind::mul, rows), (Values{40, -80, 3, 4, 1500, 1800}));
+  EXPECT_EQ(scattered(Scatter::Kind::max, rows), (Values{40, 2, 3, 4, 30, 6}));
+  EXPECT_EQ(scattered(Scatter::Kind::min, rows), (Values{1, -40, 3, 4, 5, -30}));
+}
+
+TEST(FoldFamilies, TopK) {
+  const Tensor x = tensor(f32, {2, 4}, {1, NAN, 3, 3, -INFINITY, 0, -0.0, 2});
+  const auto places = [&](const TopK& attributes, const Shape& shape) {
+    return values(folded(attributes, {x}, {i64, shape}));
+  };
+  EXPECT_EQ(places({.axis = 1, .k = 3}, {2, 3}), (Values{1, 2, 3, 3, 1, 2}));
+  EXPECT_EQ(places({.axis = 1, .k = 4, .smallest = true}, {2, 4}), (Values{0, 2, 3, 1, 0, 1, 2, 3}));
+  EXPECT_EQ(places({.axis = 0, .k = 1}, {1, 4}), (Values{0, 0, 0, 0}));
+  EXPECT_EQ(places({.axis = 0, .k = 2, .smallest = true}, {2, 4}), (Values{1, 1, 1, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(places({.axis = 0, .k = 0}, {0, 4}), (Values{}));
 }
 
 TEST(FoldFamilies, Reduce) {

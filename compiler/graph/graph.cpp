@@ -43,13 +43,11 @@ OpId GraphBuilder::add(Attributes attributes, std::span<const ValueId> operands,
   return id;
 }
 
-ValueId GraphBuilder::input(std::string name, const Type& type) {
-  return graph_.result(graph_.op(add(Input{}, {}, {&type, 1}, std::move(name))));
-}
+ValueId GraphBuilder::input(std::string name, const Type& type) { return add_one(Input{}, {}, type, std::move(name)); }
 
 ValueId GraphBuilder::constant(std::shared_ptr<const Tensor> tensor, std::string name) {
   const Type type{tensor->dtype(), tensor->shape()};
-  return graph_.result(graph_.op(add(Constant{std::move(tensor)}, {}, {&type, 1}, std::move(name))));
+  return add_one(Constant{std::move(tensor)}, {}, type, std::move(name));
 }
 
 ValueId GraphBuilder::constant(Tensor tensor, std::string name) {
@@ -58,16 +56,10 @@ ValueId GraphBuilder::constant(Tensor tensor, std::string name) {
 
 void GraphBuilder::output(std::string name, ValueId value) { add(Output{}, {&value, 1}, {}, std::move(name)); }
 
-namespace {
-
-// Appends an operation of one result.
-ValueId add_one(GraphBuilder& builder, Attributes attributes, std::span<const ValueId> operands, const Type& type,
-                std::string name) {
-  const OpId op = builder.add(std::move(attributes), operands, {&type, 1}, std::move(name));
-  return builder.peek().result(builder.peek().op(op));
+ValueId GraphBuilder::add_one(Attributes attributes, std::span<const ValueId> operands, const Type& type,
+                              std::string name) {
+  return graph_.result(graph_.op(add(std::move(attributes), operands, {&type, 1}, std::move(name))));
 }
-
-}  // namespace
 
 ValueId GraphBuilder::pointwise(Expr expr, std::span<const ValueId> inputs, std::string name) {
   Shape shape;
@@ -77,7 +69,7 @@ ValueId GraphBuilder::pointwise(Expr expr, std::span<const ValueId> inputs, std:
     shape = *joined;
   }
   const Type result{expr.result_type(), shape};
-  return add_one(*this, Pointwise{std::move(expr)}, inputs, result, std::move(name));
+  return add_one(Pointwise{std::move(expr)}, inputs, result, std::move(name));
 }
 
 ValueId GraphBuilder::matmul(Matmul attributes, std::span<const ValueId> operands, DType result, std::string name) {
@@ -91,12 +83,12 @@ ValueId GraphBuilder::matmul(Matmul attributes, std::span<const ValueId> operand
   Shape shape = *batch;
   shape.append(a[a.rank() - (attributes.transpose_a ? 1 : 2)]);
   shape.append(b[b.rank() - (attributes.transpose_b ? 2 : 1)]);
-  return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
+  return add_one(std::move(attributes), operands, {result, shape}, std::move(name));
 }
 
 ValueId GraphBuilder::reshape(ValueId value, const Shape& shape, std::string name) {
   if (type(value).shape == shape) return value;
-  return add_one(*this, Reshape{}, {&value, 1}, {type(value).dtype, shape}, std::move(name));
+  return add_one(Reshape{}, {&value, 1}, {type(value).dtype, shape}, std::move(name));
 }
 
 ValueId GraphBuilder::transpose(ValueId value, const Shape& permutation, std::string name) {
@@ -110,7 +102,7 @@ ValueId GraphBuilder::transpose(ValueId value, const Shape& permutation, std::st
     identity = identity && permutation[i] == i;
   }
   if (identity) return value;
-  return add_one(*this, Transpose{permutation}, {&value, 1}, {operand.dtype, shape}, std::move(name));
+  return add_one(Transpose{permutation}, {&value, 1}, {operand.dtype, shape}, std::move(name));
 }
 
 ValueId GraphBuilder::slice(ValueId value, const Shape& start, const Shape& step, const Shape& extents,
@@ -119,27 +111,27 @@ ValueId GraphBuilder::slice(ValueId value, const Shape& start, const Shape& step
   bool whole = extents == operand.shape;
   for (int i = 0; whole && i < extents.rank(); ++i) whole = start[i] == 0 && (step[i] == 1 || extents[i] <= 1);
   if (whole) return value;
-  return add_one(*this, Slice{start, step}, {&value, 1}, {operand.dtype, extents}, std::move(name));
+  return add_one(Slice{start, step}, {&value, 1}, {operand.dtype, extents}, std::move(name));
 }
 
 ValueId GraphBuilder::expand(ValueId value, const Shape& shape, std::string name) {
   if (type(value).shape == shape) return value;
-  return add_one(*this, Expand{}, {&value, 1}, {type(value).dtype, shape}, std::move(name));
+  return add_one(Expand{}, {&value, 1}, {type(value).dtype, shape}, std::move(name));
 }
 
 ValueId GraphBuilder::cast(ValueId value, DType to, Overflow overflow, std::string name) {
   if (type(value).dtype == to) return value;
-  return add_one(*this, Cast{overflow}, {&value, 1}, {to, type(value).shape}, std::move(name));
+  return add_one(Cast{overflow}, {&value, 1}, {to, type(value).shape}, std::move(name));
 }
 
 ValueId GraphBuilder::quantize(Quantize attributes, std::span<const ValueId> operands, DType to, std::string name) {
   LOW_CHECK(!operands.empty());
-  return add_one(*this, attributes, operands, {to, type(operands[0]).shape}, std::move(name));
+  return add_one(attributes, operands, {to, type(operands[0]).shape}, std::move(name));
 }
 
 ValueId GraphBuilder::dequantize(Dequantize attributes, std::span<const ValueId> operands, DType to, std::string name) {
   LOW_CHECK(!operands.empty());
-  return add_one(*this, attributes, operands, {to, type(operands[0]).shape}, std::move(name));
+  return add_one(attributes, operands, {to, type(operands[0]).shape}, std::move(name));
 }
 
 std::vector<ValueId> GraphBuilder::repeat(Repeat attributes, std::span<const ValueId> operands, std::string name) {
@@ -169,7 +161,7 @@ ValueId GraphBuilder::concat(std::span<const ValueId> values, int axis, std::str
   for (const ValueId value : values) shapes.push_back(type(value).shape);
   const std::optional<Shape> shape = concat_shape(shapes, axis);
   LOW_CHECK(shape.has_value());
-  return add_one(*this, Concat{axis}, values, {type(values[0]).dtype, *shape}, std::move(name));
+  return add_one(Concat{axis}, values, {type(values[0]).dtype, *shape}, std::move(name));
 }
 
 ValueId GraphBuilder::pad(Pad attributes, std::span<const ValueId> operands, const Shape& after, std::string name) {
@@ -177,31 +169,31 @@ ValueId GraphBuilder::pad(Pad attributes, std::span<const ValueId> operands, con
   Type result = type(operands[0]);
   LOW_CHECK(attributes.before.rank() == result.shape.rank() && after.rank() == result.shape.rank());
   for (int i = 0; i < after.rank(); ++i) result.shape[i] += attributes.before[i] + after[i];
-  return add_one(*this, attributes, operands, result, std::move(name));
+  return add_one(attributes, operands, result, std::move(name));
 }
 
 ValueId GraphBuilder::gather(Gather attributes, ValueId data, ValueId indices, std::string name) {
   const std::optional<Shape> shape = gather_shape(attributes, type(data).shape, type(indices).shape);
   LOW_CHECK(shape.has_value());
   const ValueId operands[] = {data, indices};
-  return add_one(*this, attributes, operands, {type(data).dtype, *shape}, std::move(name));
+  return add_one(attributes, operands, {type(data).dtype, *shape}, std::move(name));
 }
 
 ValueId GraphBuilder::reduce(Reduce attributes, std::span<const ValueId> operands, DType result, std::string name) {
   LOW_CHECK(!operands.empty());
   const Shape shape = reduced_shape(type(operands[0]).shape, attributes.axes);
-  return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
+  return add_one(std::move(attributes), operands, {result, shape}, std::move(name));
 }
 
 ValueId GraphBuilder::cumulative(Cumulative attributes, ValueId value, std::string name) {
   const Type result = type(value);
-  return add_one(*this, attributes, {&value, 1}, result, std::move(name));
+  return add_one(attributes, {&value, 1}, result, std::move(name));
 }
 
 ValueId GraphBuilder::rowwise(Rowwise attributes, std::span<const ValueId> operands, DType result, std::string name) {
   LOW_CHECK(!operands.empty());
   const Shape shape = type(operands[0]).shape;
-  return add_one(*this, std::move(attributes), operands, {result, shape}, std::move(name));
+  return add_one(std::move(attributes), operands, {result, shape}, std::move(name));
 }
 
 ValueId GraphBuilder::attention(Attention attributes, std::span<const ValueId> operands, DType result,
@@ -210,7 +202,7 @@ ValueId GraphBuilder::attention(Attention attributes, std::span<const ValueId> o
   const std::optional<Shape> shape =
       attention_shape(attributes, type(operands[0]).shape, type(operands[1]).shape, type(operands[2]).shape);
   LOW_CHECK(shape.has_value());
-  return add_one(*this, std::move(attributes), operands, {result, *shape}, std::move(name));
+  return add_one(std::move(attributes), operands, {result, *shape}, std::move(name));
 }
 
 Result<Graph> GraphBuilder::finish() && {

@@ -70,6 +70,8 @@ class GraphBuilder {
   // Appends an operation with given result types; nothing is checked before finish().
   OpId add(Attributes attributes, std::span<const ValueId> operands, std::span<const Type> results,
            std::string name = "");
+  // Of one result, which it returns.
+  ValueId add_one(Attributes attributes, std::span<const ValueId> operands, const Type& result, std::string name = "");
 
   // Shorthands with inferred result types. Preconditions on operands are those of verify(); violating one is our bug
   // (LOW_CHECK), so a frontend checks what a user can cause before it calls.

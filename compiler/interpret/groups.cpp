@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "compiler/interpret/kernels.h"
 
@@ -164,6 +165,31 @@ std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& 
       integers += element;
       if (!kernel.exclusive) result[at] = out(sum());
     }
+  }
+  return result;
+}
+
+std::vector<uint64_t> extreme_places(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
+                                     std::span<const uint64_t> x) {
+  const DType dtype = contract.operands[0].dtype;
+  const Shape group = inner_extents(contract, extents);
+  const auto size = static_cast<size_t>(group[0]), kept = static_cast<size_t>(group[1]);
+  const auto count = static_cast<size_t>(outer_extents(contract, extents).elements());
+  std::vector<uint64_t> result;
+  for (size_t i = 0; i < count && kept > 0; ++i) {
+    const std::span<const uint64_t> row = x.subspan(i * size, size);
+    const auto before = [&](uint64_t a, uint64_t b) {
+      const bool a_nan = is_not_a_number(dtype, row[a]), b_nan = is_not_a_number(dtype, row[b]);
+      if (a_nan != b_nan) return kernel.smallest == b_nan;
+      if (a_nan) return a < b;
+      const bool less = less_than(dtype, row[a], row[b]), more = less_than(dtype, row[b], row[a]);
+      if (less || more) return kernel.smallest ? less : more;
+      return a < b;
+    };
+    std::vector<uint64_t> places(size);
+    std::iota(places.begin(), places.end(), uint64_t{0});
+    std::ranges::sort(places, before);
+    result.insert(result.end(), places.begin(), places.begin() + static_cast<std::ptrdiff_t>(kept));
   }
   return result;
 }

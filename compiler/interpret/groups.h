@@ -21,4 +21,8 @@ std::vector<uint64_t> normalized(const KernelContract& contract, const Shape& ex
 std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
                                    std::span<const uint64_t> x);
 
+// top_k: the result's elements.
+std::vector<uint64_t> extreme_places(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
+                                     std::span<const uint64_t> x);
+
 }  // namespace low

@@ -1,6 +1,7 @@
 #include "compiler/interpret/kernels.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/interpret/attention.h"
 #include "compiler/interpret/groups.h"
@@ -31,6 +32,22 @@ std::vector<T> products(const Shape& extents, std::span<const T> a, std::span<co
     }
   }
   return sums;
+}
+
+// An element of a scatter's result, `old` before, after an update.
+uint64_t updated(Scatter::Kind kind, DType type, uint64_t old, uint64_t update) {
+  if (kind == Scatter::Kind::replace) return update;
+  const bool sum = kind == Scatter::Kind::add, product = kind == Scatter::Kind::mul, most = kind == Scatter::Kind::max;
+  if (is_float(type)) {
+    const double a = decode(type, old), b = decode(type, update);
+    if (sum || product) return encode(type, sum ? a + b : a * b, Overflow::propagate);
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? old : update;
+    return (most ? b > a : b < a) ? update : old;
+  }
+  const uint64_t a = sign_extended(type, old), b = sign_extended(type, update);
+  if (sum || product) return truncated(type, sum ? a + b : a * b);
+  const bool less = is_signed_integer(type) ? static_cast<int64_t>(a) < static_cast<int64_t>(b) : a < b;
+  return most == less ? update : old;
 }
 
 using Operands = std::span<const std::vector<uint64_t>>;
@@ -68,6 +85,26 @@ std::vector<uint64_t> leading(const KernelContract& contract, const Shape& exten
 std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
                               Operands operands) {
   return running_sums(contract, extents, kernel, operands[0]);
+}
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const ScatterKernel& kernel,
+                              Operands operands) {
+  const auto rows = static_cast<uint64_t>(extents[1]);
+  const auto columns = static_cast<size_t>(extents[2]);
+  const DType index_type = contract.operands[0].dtype, type = contract.operands[4].dtype;
+  std::vector<uint64_t> result = operands[3];
+  for (size_t i = 0; i < operands[0].size(); ++i) {
+    const uint64_t row = sign_extended(index_type, operands[0][i]) - operands[1][0];
+    if (row >= rows) continue;
+    for (size_t j = 0; j < columns; ++j) {
+      uint64_t& element = result[row * columns + j];
+      element = updated(kernel.kind, type, element, operands[2][i * columns + j]);
+    }
+  }
+  return result;
+}
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
+                              Operands operands) {
+  return extreme_places(contract, extents, kernel, operands[0]);
 }
 std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
                               Operands operands) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/base/hash.h"
+#include "compiler/graph/graph.h"
 #include "compiler/kernels/contract_fields.h"
 #include "compiler/kernels/cost.h"
 
@@ -44,6 +45,29 @@ struct FieldHash {
 
 }  // namespace
 
+KernelContract contract_over(KernelFamily family, std::span<const Type> operands, const Type& result) {
+  KernelContract contract{.family = std::move(family)};
+  for (const Type& operand : operands) contract.operands.push_back({operand.dtype, {}});
+  contract.operands.push_back({result.dtype, {}});
+  return contract;
+}
+
+KernelContract kernel_of(const Graph& graph, const Op& op) {
+  std::vector<Type> operands;
+  for (const ValueId operand : graph.operands(op)) operands.push_back(graph.type(operand));
+  return std::visit(
+      [&]<typename Kind>(const Kind& kind) -> KernelContract {
+        if constexpr (requires { kernel_of(kind, std::span<const Type>(operands), operands[0]); }) {
+          return kernel_of(kind, std::span<const Type>(operands), graph.type(graph.result(op)));
+        } else {
+          LOW_CHECK(false);
+        }
+      },
+      op.attributes);
+}
+
+DType accumulation_type(DType element) { return is_float(element) && element != DType::f64 ? DType::f32 : element; }
+
 std::string_view family_name(const KernelContract& contract) { return family_names[contract.family.index()]; }
 
 uint64_t hash_of(const KernelContract& contract) {
@@ -56,7 +80,9 @@ uint64_t hash_of(const KernelContract& contract) {
 int iteration_rank(const KernelContract& contract) {
   return std::visit(
       [&](const auto& kernel) {
-        if constexpr (requires { kernel.iteration_rank; }) {
+        if constexpr (requires { kernel.iteration_rank(contract); }) {
+          return kernel.iteration_rank(contract);
+        } else if constexpr (requires { kernel.iteration_rank; }) {
           return kernel.iteration_rank;
         } else {  // that of the first operand, or of a result alone
           return static_cast<int>(contract.operands.front().access.size());

@@ -17,10 +17,15 @@
 #include "compiler/kernels/families/pointwise.h"
 #include "compiler/kernels/families/reduce.h"
 #include "compiler/kernels/families/rowwise.h"
+#include "compiler/kernels/families/scatter.h"
+#include "compiler/kernels/families/top_k.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/shape.h"
 
 namespace low {
+
+class Graph;
+struct Op;
 
 // How an operand's storage runs along an axis of the kernel's iteration space.
 enum class Access : uint8_t {
@@ -36,7 +41,7 @@ struct OperandContract {
 };
 
 using KernelFamily = std::variant<PointwiseKernel, GemmKernel, ReduceKernel, RowwiseKernel, CumulativeKernel,
-                                  GatherKernel, AttentionKernel>;
+                                  GatherKernel, ScatterKernel, TopKKernel, AttentionKernel>;
 
 struct KernelContract {
   KernelFamily family;
@@ -61,10 +66,18 @@ struct KernelContract {
   }
 };
 
+// The kernel that computes parts of this operation, of a kind that has an overload kernel_of(op, operands, result) in its
+// family's header: but for `inner`, `access`, and what configure() sets.
+KernelContract kernel_of(const Graph& graph, const Op& op);
+// For these overloads; without an expression.
+KernelContract contract_over(KernelFamily family, std::span<const Type> operands, const Type& result);
+// What elements of this type are summed in: f32 for floats but f64; integers in their own type.
+DType accumulation_type(DType element);
+
 // "gemm", as in texts and in the names of kernels.
 std::string_view family_name(const KernelContract& contract);
 
-// Number of axes of the iteration space: 3 of gemm, (m, n, k); 4 of attention, (m, n, d, dv). Number of its inner axes;
+// Number of axes of the iteration space: 3 of gemm, (m, n, k); 4 of attention, (m, n, d, dv); 3 of scatter, (m, n, w). Number of its inner axes;
 // 0 in families without.
 int iteration_rank(const KernelContract& contract);
 int inner_axes(const KernelContract& contract);

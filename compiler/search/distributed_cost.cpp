@@ -318,7 +318,10 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
             arrival(source.layout, source.kind == DistributedSplit::Operand::data ? wanted.data : wanted.indices, tile);
       } else {
         Wanted wanted;
-        if (source.extents.rows == extents.rows) {
+        const bool whole = source.kind == DistributedSplit::Operand::whole;
+        if (whole) {
+          wanted.matrix_rows = wanted.row_end = source.extents.rows;
+        } else if (source.extents.rows == extents.rows) {
           wanted.matrix_begin = shard.batch.begin;
           wanted.matrix_end = shard.batch.end;
           wanted.matrix_rows = layout.m;
@@ -329,7 +332,7 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
           wanted.matrix_rows = source.extents.rows;
           wanted.row_end = std::min(source.extents.rows, shard.batch.size() * shard.rows.size());
         }
-        if (source.kind == DistributedSplit::Operand::rows) {
+        if (whole || source.kind == DistributedSplit::Operand::rows) {
           wanted.column_end = source.extents.columns;
         } else if (source.extents.columns == extents.columns) {
           wanted.column_begin = shard.columns.begin;
@@ -363,8 +366,14 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
       read += source.element_bytes *
               (source.kind == DistributedSplit::Operand::data ? layout.shard_elements() : constant[s]);
     }
-    compute = kernel_cost(machine, pointwise_run(layout.part_batch * layout.share, layout.part_n, work.expression_nodes,
-                                                 read, layout.shard_elements() * work.result_bytes));
+    KernelWork run = pointwise_run(layout.part_batch * layout.share, layout.part_n, work.expression_nodes, read,
+                                   layout.shard_elements() * work.result_bytes);
+    if (work.updates > 0) {
+      const KernelWork all = updating_run(run.m, run.n, work.updates);
+      run.m = all.m;
+      run.n = all.n;
+    }
+    compute = kernel_cost(machine, run);
   }
   account.superstep(result, busiest, compute);
   return result;

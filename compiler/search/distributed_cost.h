@@ -62,7 +62,7 @@ DistributedAttention distributed_attention(const Graph& graph, const Op& op,
 DistributedCost distributed_attention_cost(const Machine& machine, const DistributedAttention& work,
                                            const AttentionPlan& plan);
 
-// What the cost of a pointwise operation or a copy depends on, apart from its split.
+// What the cost of an operation that is computed in parts, or of a movement, depends on, apart from its split.
 struct DistributedSplit {
   enum class Operand : uint8_t {
     same,     // broadcasts: an element is read by those of the result in the same row and column
@@ -70,6 +70,7 @@ struct DistributedSplit {
     moved,    // a movement: any of its elements may be wanted anywhere
     data,     // of a gather: all that an index may name
     indices,  // of a gather
+    whole,    // by every part
   };
   // How a moved operand's rectangles become the result's.
   enum class Pieces : uint8_t {
@@ -88,16 +89,14 @@ struct DistributedSplit {
   Shape shape;
   int64_t result_bytes = 4;
   int64_t expression_nodes = 0;
+  int64_t updates = 0;           // as in SplitWork
   bool copies = false;           // no kernel runs: pieces go to their places
   uint64_t parameter_bytes = 0;  // of constants that are moved
   std::optional<GatherShapes> gather;
   std::vector<Source> sources;
 };
-DistributedSplit distributed_pointwise(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands);
-// reduce, rowwise, cumulative along the last axis.
-DistributedSplit tile_rows(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands);
-// data and indices are pulled as far as an index may reach.
-DistributedSplit distributed_gather(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands);
+// Of an operation that is computed in parts, and joins no axis but the last.
+DistributedSplit distributed_split(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands);
 // reshape, transpose, slice, expand, concat.
 DistributedSplit distributed_movement(const Machine& machine, const Graph& graph, const Op& op,
                                       std::span<const DistributedLayout> operands);

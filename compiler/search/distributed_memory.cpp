@@ -317,16 +317,12 @@ Result<std::vector<Choice>> DistributedMemory::choices(size_t index, std::span<c
     for (const LayoutNumber operand : operands) layouts.push_back((*layouts_)[operand]);
     OpChoices choices(context_, *layouts_, demand);
     const auto split = [](Choice& choice, const SplitPlan& plan) { choice.plan = plan; };
+    if (!is_distributed_operation(graph_, op)) return std::vector<Choice>();
     if (std::holds_alternative<Matmul>(op.attributes))
       return choices.of_matmul(distributed_matmul(graph_, op, layouts));
-    if (std::holds_alternative<Pointwise>(op.attributes))
-      return choices.of_split(distributed_pointwise(graph_, op, layouts), split);
     if (std::holds_alternative<Attention>(op.attributes))
       return choices.of_attention(distributed_attention(graph_, op, layouts));
-    if (!is_distributed_operation(graph_, op)) return std::vector<Choice>();
-    if (needs_whole_rows(op)) return choices.of_split(tile_rows(graph_, op, layouts), split, true);
-    if (std::holds_alternative<Gather>(op.attributes))
-      return choices.of_split(distributed_gather(graph_, op, layouts), split);
+    if (is_split(op)) return choices.of_split(distributed_split(graph_, op, layouts), split, needs_whole_rows(op));
     if (is_distributed_view(graph_, op)) {  // a copy changes nothing that a reader could not do as well
       ++context_.candidates;
       std::vector<Choice> view(1);

@@ -91,22 +91,13 @@ SplitPlan distributed_constant_split(const Machine& machine, const Shape& shape)
   return {by_rows ? 0 : static_cast<uint32_t>(shape.rank() - 1), static_cast<uint32_t>(parts)};
 }
 
-bool needs_whole_rows(const Op& op) {
-  return std::holds_alternative<Reduce>(op.attributes) || std::holds_alternative<Rowwise>(op.attributes) ||
-         std::holds_alternative<Cumulative>(op.attributes);
-}
+bool needs_whole_rows(const Op& op) { return parts_of(op.attributes) == Parts::rows; }
 
 bool is_distributed_operation(const Graph& graph, const Op& op) {
-  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Pointwise>(op.attributes) ||
-      std::holds_alternative<Attention>(op.attributes))
-    return true;
-  if (std::holds_alternative<Pad>(op.attributes)) return false;
-  if (is_movement(op) || std::holds_alternative<Gather>(op.attributes)) return true;
-  const Shape last{graph.type(graph.operands(op)[0]).shape.rank() - 1};
-  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) return reduce->axes == last;
-  if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) return rowwise->axes == last;
-  if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) return cumulative->axis == last[0];
-  return false;
+  if (std::holds_alternative<Matmul>(op.attributes) || std::holds_alternative<Attention>(op.attributes)) return true;
+  if (needs_whole_rows(op))
+    return joined_axes(op.attributes) == Shape{graph.type(graph.operands(op)[0]).shape.rank() - 1};
+  return is_split(op) || (is_movement(op) && !std::holds_alternative<Pad>(op.attributes));
 }
 
 bool is_distributed_view(const Graph& graph, const Op& op) {

@@ -33,9 +33,9 @@ int64_t distributed_split_extent(const Shape& shape, uint32_t axis);
 SplitPlan distributed_constant_split(const Machine& machine, const Shape& shape);
 
 // What can be planned without global memory. After legalize_for_distributed_memory (graph/passes) that is everything:
-// no pad, and reduce, rowwise and cumulative are along the last axis, whose rows are never cut.
+// no pad, and whatever joins axes joins the last one alone, whose rows are never cut.
 bool is_distributed_operation(const Graph& graph, const Op& op);
-// Whether a part needs whole rows of its first operand: reduce, rowwise, cumulative.
+// Whether a part needs whole rows of its first operand: Parts::rows.
 bool needs_whole_rows(const Op& op);
 // A reshape that keeps the last extent: its result lies where its operand does.
 bool is_distributed_view(const Graph& graph, const Op& op);

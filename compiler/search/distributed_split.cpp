@@ -7,22 +7,25 @@
 
 namespace low {
 
-DistributedSplit distributed_pointwise(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands) {
-  const Type& result = graph.type(graph.result(op));
-  const std::span<const ValueId> values = graph.operands(op);
-  DistributedSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.expression_nodes = expression_work(std::get<Pointwise>(op.attributes).expr);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const Type& type = graph.type(values[i]);
-    work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
-                            DistributedSplit::Operand::same});
+namespace {
+
+DistributedSplit::Operand read_by(Parts parts, size_t operand) {
+  switch (parts) {
+    case Parts::elements:
+      return DistributedSplit::Operand::same;
+    case Parts::rows:
+      return operand == 0 ? DistributedSplit::Operand::rows : DistributedSplit::Operand::same;
+    case Parts::indexed:
+      return operand == 0 ? DistributedSplit::Operand::data : DistributedSplit::Operand::indices;
+    case Parts::updated:
+      break;
   }
-  return work;
+  return operand == 0 ? DistributedSplit::Operand::same : DistributedSplit::Operand::whole;
 }
 
-DistributedSplit tile_rows(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands) {
+}  // namespace
+
+DistributedSplit distributed_split(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands) {
   const Type& result = graph.type(graph.result(op));
   const std::span<const ValueId> values = graph.operands(op);
   DistributedSplit work;
@@ -33,25 +36,12 @@ DistributedSplit tile_rows(const Graph& graph, const Op& op, std::span<const Dis
     const Type& type = graph.type(values[i]);
     layouts.push_back(row_major(type.shape));
     work.sources.push_back({operands[i], static_cast<int64_t>(byte_size(type.dtype)), matrix_extents(type.shape),
-                            i == 0 ? DistributedSplit::Operand::rows : DistributedSplit::Operand::same});
+                            read_by(*parts_of(op.attributes), i)});
   }
   work.expression_nodes = split_work(graph, op, layouts).expression_nodes;
-  return work;
-}
-
-DistributedSplit distributed_gather(const Graph& graph, const Op& op, std::span<const DistributedLayout> operands) {
-  const Type& result = graph.type(graph.result(op));
-  const std::span<const ValueId> values = graph.operands(op);
-  const Type &data = graph.type(values[0]), &indices = graph.type(values[1]);
-  DistributedSplit work;
-  work.shape = result.shape;
-  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  const Layout layouts[] = {row_major(data.shape), row_major(indices.shape)};
-  work.expression_nodes = split_work(graph, op, layouts).expression_nodes;
-  work.gather = {std::get<Gather>(op.attributes), data.shape, indices.shape, result.shape};
-  work.sources.push_back({operands[0], work.result_bytes, matrix_extents(data.shape), DistributedSplit::Operand::data});
-  work.sources.push_back({operands[1], static_cast<int64_t>(byte_size(indices.dtype)), matrix_extents(indices.shape),
-                          DistributedSplit::Operand::indices});
+  work.updates = update_rows(graph, op);
+  if (const auto* gather = std::get_if<Gather>(&op.attributes))
+    work.gather = {*gather, graph.type(values[0]).shape, graph.type(values[1]).shape, result.shape};
   return work;
 }
 

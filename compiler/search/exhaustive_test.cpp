@@ -214,7 +214,7 @@ double one_by_one(const Graph& graph, const Machine& machine, size_t i, std::vec
   } else if (is_distributed_view(graph, op)) {
     next(0, operands[0]);
   } else {
-    const DistributedSplit work = distributed_pointwise(graph, op, operands);
+    const DistributedSplit work = distributed_split(graph, op, operands);
     for (const SplitPlan& plan : distributed_split_space(machine, work.shape, 100000))
       next(distributed_split_cost(machine, work, plan).cost.cycles, layout_of(work.shape, plan));
   }

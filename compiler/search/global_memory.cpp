@@ -271,9 +271,9 @@ int64_t GlobalMemory::read_chunk(const Op& op, uint32_t operand, const OpPlan& p
   const Shape& result = graph_.type(graph_.result(op)).shape;
   if (const auto* split = std::get_if<SplitPlan>(&plan)) {
     if (split->parts == 1) return shape.elements();
-    const bool each_its_own = std::holds_alternative<Pointwise>(op.attributes) ||
-                              std::holds_alternative<Rowwise>(op.attributes) ||
-                              std::holds_alternative<Cumulative>(op.attributes);
+    const Parts parts = *parts_of(op.attributes);
+    const bool each_its_own =
+        parts == Parts::elements || parts == Parts::rows || (parts == Parts::updated && operand == 0);
     return each_its_own && shape.elements() == result.elements() ? chunk_of(result, *split) : 0;
   }
   if (const auto* matmul = std::get_if<MatmulPlan>(&plan)) {

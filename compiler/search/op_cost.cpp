@@ -231,8 +231,20 @@ SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layou
 
 namespace {
 
+// What one element of x costs the kernel of an operation that joins axes.
+int64_t element_work(const Graph& graph, const Op& op) {
+  KernelContract contract = kernel_of(graph, op);
+  std::vector<Shape> shapes;
+  for (const ValueId value : graph.operands(op)) shapes.push_back(graph.type(value).shape);
+  shapes.push_back(graph.type(graph.result(op)).shape);
+  if (shapes[0].rank() == 0) shapes.front() = shapes.back() = {1};
+  for (size_t i = 0; i < shapes.size(); ++i)
+    contract.operands[i].access.assign(static_cast<size_t>(shapes[i].rank()), Access::unit);
+  return work_of(contract, run_extents(contract, shapes)).expression_nodes;
+}
+
 // x is operand 0; the others broadcast to the result.
-SplitWork group_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+SplitWork rows_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
   const Type& result = graph.type(graph.result(op));
   const std::span<const ValueId> values = graph.operands(op);
   const Type& x = graph.type(values[0]);
@@ -240,6 +252,7 @@ SplitWork group_work(const Graph& graph, const Op& op, std::span<const Layout> o
   work.shape = x.shape;
   work.written = result.shape;
   work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  work.expression_nodes = element_work(graph, op);
   for (size_t i = 0; i < values.size(); ++i) {
     const Type& type = graph.type(values[i]);
     work.operands.push_back(
@@ -251,7 +264,7 @@ SplitWork group_work(const Graph& graph, const Op& op, std::span<const Layout> o
 }
 
 // Each element of the result reads one of data, and the indices that name it.
-SplitWork gather_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+SplitWork indexed_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
   const Type& result = graph.type(graph.result(op));
   const std::span<const ValueId> values = graph.operands(op);
   const auto& gather = std::get<Gather>(op.attributes);
@@ -279,20 +292,45 @@ SplitWork gather_work(const Graph& graph, const Op& op, std::span<const Layout> 
   return work;
 }
 
+// Operand 0 is copied; each part goes through all of the others.
+SplitWork updated_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
+  const Type& result = graph.type(graph.result(op));
+  const std::span<const ValueId> values = graph.operands(op);
+  SplitWork work;
+  work.shape = work.written = result.shape;
+  work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
+  work.expression_nodes = scatter_work;
+  work.updates = update_rows(graph, op);
+  work.operands.push_back({work.result_bytes, result.shape});
+  Shape nothing = result.shape;
+  for (int axis = 0; axis < nothing.rank(); ++axis) nothing[axis] = 1;
+  for (const ValueId value : values.subspan(1)) {
+    const Type& type = graph.type(value);
+    work.operands.push_back({type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)), nothing});
+  }
+  work.strided = innermost_strided(result.shape, operands[0]);
+  return work;
+}
+
 }  // namespace
 
+int64_t update_rows(const Graph& graph, const Op& op) {
+  if (parts_of(op.attributes) != Parts::updated) return 0;
+  return graph.type(graph.operands(op)[1]).shape[0];
+}
+
 SplitWork split_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
-  if (std::holds_alternative<Pointwise>(op.attributes)) return pointwise_work(graph, op, operands);
-  if (std::holds_alternative<Gather>(op.attributes)) return gather_work(graph, op, operands);
-  SplitWork work = group_work(graph, op, operands);
-  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
-    work.expression_nodes = reduce_work(reduce->kind, reduce->map);
-  } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
-    work.expression_nodes = rowwise_work(rowwise->kind) + (rowwise->epilogue ? expression_work(*rowwise->epilogue) : 1);
-  } else {
-    work.expression_nodes = 2;
+  switch (*parts_of(op.attributes)) {
+    case Parts::elements:
+      return pointwise_work(graph, op, operands);
+    case Parts::rows:
+      return rows_work(graph, op, operands);
+    case Parts::indexed:
+      return indexed_work(graph, op, operands);
+    case Parts::updated:
+      break;
   }
-  return work;
+  return updated_work(graph, op, operands);
 }
 
 SplitWork assembly_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
@@ -338,8 +376,9 @@ SuperstepWork split_superstep(const Machine& machine, const SplitWork& work, con
 
   // The first part, a box: rows of contiguous elements.
   KernelWork run;
-  run.kind = work.kind;
   for (int i = 0; i < rank; ++i) (i < axis ? run.m : run.n) *= i == axis && written[i] > 1 ? part : work.shape[i];
+  if (work.updates > 0) run = updating_run(axis == 0 ? part : written[0], axis == 0 ? written[1] : part, work.updates);
+  run.kind = work.kind;
   run.expression_nodes = work.expression_nodes;
   run.written_bytes = work.result_bytes;
   for (int i = 0; i < rank; ++i) run.written_bytes *= i == axis ? part : written[i];

@@ -60,9 +60,12 @@ struct SplitWork {
   std::vector<Operand> operands;
   bool strided = false;
   int64_t commands = 1;  // of one part
+  int64_t updates = 0;   // of [rows, columns]: rows that each part goes through beside its own
 };
 SplitWork pointwise_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
-// Any operation with a SplitPlan: pointwise, reduce, rowwise, cumulative, gather.
+// Rows of updates of an operation whose results are `updated` (Parts); 0 of others.
+int64_t update_rows(const Graph& graph, const Op& op);
+// Any operation with a SplitPlan.
 SplitWork split_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
 // concat, pad: each part is a few copies.
 SplitWork assembly_work(const Graph& graph, const Op& op, std::span<const Layout> operands);

@@ -135,19 +135,11 @@ std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, i
 
 Shape split_shape(const Graph& graph, const Op& op) {
   Shape shape = graph.type(graph.result(op)).shape;
-  if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
-    for (const int64_t axis : rowwise->axes) shape[static_cast<int>(axis)] = 1;
-  } else if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) {
-    shape[cumulative->axis] = 1;
-  }
+  for (const int64_t axis : joined_axes(op.attributes)) shape[static_cast<int>(axis)] = 1;
   return shape;
 }
 
-bool is_split(const Op& op) {
-  return std::holds_alternative<Pointwise>(op.attributes) || std::holds_alternative<Reduce>(op.attributes) ||
-         std::holds_alternative<Rowwise>(op.attributes) || std::holds_alternative<Cumulative>(op.attributes) ||
-         std::holds_alternative<Gather>(op.attributes);
-}
+bool is_split(const Op& op) { return parts_of(op.attributes).has_value(); }
 
 bool is_movement(const Op& op) {
   return std::holds_alternative<Reshape>(op.attributes) || std::holds_alternative<Transpose>(op.attributes) ||

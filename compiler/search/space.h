@@ -34,11 +34,10 @@ void append_splits(const Machine& machine, uint32_t axis, int64_t extent, int64_
 // At most `limit` ways to cut a result of this shape; {axis 0, parts 1} alone for rank 0 and for nothing.
 std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, int64_t limit);
 
-// The shape along whose axes the result of `op` may be cut: that of the result, with extent 1 for axes along which
-// elements depend on one another (normalized or summed along; reduced ones have extent 1 anyway).
+// The shape along whose axes the result of `op` may be cut: that of the result, with extent 1 for joined axes.
 Shape split_shape(const Graph& graph, const Op& op);
 
-// pointwise, reduce, rowwise, cumulative, gather: planned by a SplitPlan.
+// Computed in parts (see graph/ops/parts.h): planned by a SplitPlan.
 bool is_split(const Op& op);
 // reshape, transpose, slice, expand, concat, pad: planned by a MovementPlan.
 bool is_movement(const Op& op);

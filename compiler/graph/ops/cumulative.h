@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "compiler/graph/ops/fold.h"
+#include "compiler/graph/ops/parts.h"
 #include "compiler/graph/ops/rules.h"
 
 namespace low {
@@ -13,8 +14,10 @@ namespace low {
 // from the end. Floats (not FP8) are summed in f32 (f64 for f64) and rounded where they are written; integers wrap.
 struct Cumulative {
   static constexpr std::string_view name = "cumulative";
+  static constexpr Parts parts = Parts::rows;
   int axis = 0;
   bool exclusive = false, reverse = false;
+  Shape joined_axes() const { return {axis}; }
   bool operator==(const Cumulative&) const = default;
 
   template <typename Self, typename Visitor>

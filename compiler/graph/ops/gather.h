@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/graph/ops/fold.h"
+#include "compiler/graph/ops/parts.h"
 #include "compiler/graph/ops/rules.h"
 
 namespace low {
@@ -24,6 +25,7 @@ inline constexpr std::array<std::string_view, 3> gather_modes = {"axis", "elemen
 // data is empty.
 struct Gather {
   static constexpr std::string_view name = "gather";
+  static constexpr Parts parts = Parts::indexed;
   enum class Mode : uint8_t { axis, elements, nd } mode = Mode::axis;
   int axis = 0;        // axis, elements
   int batch_axes = 0;  // nd

@@ -6,6 +6,7 @@
 
 #include "compiler/graph/expr.h"
 #include "compiler/graph/ops/fold.h"
+#include "compiler/graph/ops/parts.h"
 #include "compiler/graph/ops/rules.h"
 
 namespace low {
@@ -13,6 +14,7 @@ namespace low {
 // (inputs…) -> (value). Inputs broadcast (NumPy rules) to the result's shape; input i is the expression's input i.
 struct Pointwise {
   static constexpr std::string_view name = "pointwise";
+  static constexpr Parts parts = Parts::elements;
   Expr expr;
   bool operator==(const Pointwise&) const = default;
 

@@ -7,6 +7,7 @@
 
 #include "compiler/graph/expr.h"
 #include "compiler/graph/ops/fold.h"
+#include "compiler/graph/ops/parts.h"
 #include "compiler/graph/ops/rules.h"
 
 namespace low {
@@ -25,12 +26,14 @@ inline constexpr std::array<std::string_view, 6> reduce_kinds = {"sum", "product
 // equal.
 struct Reduce {
   static constexpr std::string_view name = "reduce";
+  static constexpr Parts parts = Parts::rows;
   enum class Kind : uint8_t { sum, product, max, min, index_max, index_min } kind = Kind::sum;
   Shape axes;  // ascending
   DType accumulate = DType::f32;
   bool last = false;
   std::optional<Expr> map = std::nullopt;
   std::optional<Expr> epilogue = std::nullopt;
+  Shape joined_axes() const { return axes; }
   bool operator==(const Reduce&) const = default;
 
   template <typename Self, typename Visitor>

@@ -7,6 +7,7 @@
 
 #include "compiler/graph/expr.h"
 #include "compiler/graph/ops/fold.h"
+#include "compiler/graph/ops/parts.h"
 #include "compiler/graph/ops/rules.h"
 
 namespace low {
@@ -25,10 +26,12 @@ inline constexpr std::array<std::string_view, 5> rowwise_kinds = {"softmax", "lo
 // 0 or more, and 0 for the softmaxes.
 struct Rowwise {
   static constexpr std::string_view name = "rowwise";
+  static constexpr Parts parts = Parts::rows;
   enum class Kind : uint8_t { softmax, log_softmax, layer_norm, rms_norm, masked_softmax } kind = Kind::softmax;
   Shape axes;  // ascending, not empty
   double epsilon = 0;
   std::optional<Expr> epilogue = std::nullopt;
+  Shape joined_axes() const { return axes; }
   bool operator==(const Rowwise&) const = default;
 
   template <typename Self, typename Visitor>

@@ -17,10 +17,7 @@ bool is_legal(const Graph& graph, const Op& op) {
   if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) return is_legal(*repeat->body);
   if (op.operands.count == 0) return true;
   const Shape& shape = graph.type(graph.operands(op)[0]).shape;
-  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) return is_last_axis(reduce->axes, shape);
-  if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) return is_last_axis(rowwise->axes, shape);
-  if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) return cumulative->axis == shape.rank() - 1;
-  return true;
+  return parts_of(op.attributes) != Parts::rows || is_last_axis(joined_axes(op.attributes), shape);
 }
 bool is_legal(const Graph& graph) {
   return std::ranges::all_of(graph.ops(), [&](const Op& op) { return is_legal(graph, op); });
@@ -77,16 +74,17 @@ class Legalizer {
     if (const auto* pad = std::get_if<Pad>(&op.attributes)) {
       return padded(*pad, operands, graph_.type(graph_.result(op)).shape, op.name);
     }
-    if (const auto* cumulative = std::get_if<Cumulative>(&op.attributes)) {
-      const int rank = shape(operands[0]).rank();
-      Shape swap;
-      for (int axis = 0; axis < rank; ++axis) swap.append(axis);
-      std::swap(swap[cumulative->axis], swap[rank - 1]);
-      Cumulative along_last = *cumulative;
-      along_last.axis = rank - 1;
-      const ValueId sums = builder_.cumulative(along_last, builder_.transpose(operands[0], swap, op.name), op.name);
-      return builder_.transpose(sums, swap, op.name);
-    }
+    const ValueId moved = std::visit(
+        [&]<typename Kind>(const Kind& kind) {
+          // Along one axis, and of one operand.
+          if constexpr (JoinsAxes<Kind> && requires { kind.axis; }) {
+            return along_last(kind, op, operands[0]);
+          } else {
+            return ValueId();
+          }
+        },
+        op.attributes);
+    if (moved.valid()) return moved;
     const auto* reduce = std::get_if<Reduce>(&op.attributes);
     const int last = shape(operands[0]).rank() - 1;
     if (reduce == nullptr || reduce->axes.rank() < 2 || reduce->axes[reduce->axes.rank() - 1] != last) {
@@ -97,6 +95,19 @@ class Legalizer {
     Reduce others = *reduce;
     others.map.reset();
     return grouped(op, others, partial);
+  }
+
+  template <typename Kind>
+  ValueId along_last(Kind kind, const Op& op, ValueId operand) {
+    Type type = graph_.type(graph_.result(op));
+    const int last = type.shape.rank() - 1;
+    Shape swap;
+    for (int axis = 0; axis <= last; ++axis) swap.append(axis);
+    std::swap(swap[kind.axis], swap[last]);
+    std::swap(type.shape[kind.axis], type.shape[last]);
+    kind.axis = last;
+    const ValueId result = builder_.add_one(kind, {{builder_.transpose(operand, swap, op.name)}}, type, op.name);
+    return builder_.transpose(result, swap, op.name);
   }
 
   Shape shape(ValueId value) const { return builder_.type(value).shape; }

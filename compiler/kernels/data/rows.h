@@ -19,6 +19,7 @@ inline constexpr long long least_columns = 8;           // groups side by side, 
 inline constexpr long long piece_of_row = 4096;         // a multiple of row_partials
 inline constexpr long long block_of_groups = 64;        // groups whose results are written at once
 inline constexpr long long column_unit = row_partials;  // columns are computed in multiples of so many
+inline constexpr int top_k_value_bytes = 8;             // in which an element is kept, whatever its type
 
 // Columns that are kept in scratch side by side, of so many groups.
 constexpr long long kept_columns(long long groups) {

@@ -7,6 +7,13 @@
 
 namespace low {
 
+KernelContract kernel_of(const Cumulative& op, std::span<const Type> operands, const Type& result) {
+  return contract_over(
+      CumulativeKernel{
+          .accumulate = accumulation_type(operands[0].dtype), .exclusive = op.exclusive, .reverse = op.reverse},
+      operands, result);
+}
+
 Shape CumulativeKernel::run_extents(std::span<const Shape> operands) const { return operands[0]; }
 
 Shape CumulativeKernel::operand_extents(const KernelContract&, const Shape& extents, size_t) const { return extents; }

@@ -1,6 +1,7 @@
 // The family cumulative: running sums.
 #pragma once
 
+#include "compiler/graph/ops/cumulative.h"
 #include "compiler/kernels/families/groups.h"
 
 namespace low {
@@ -31,5 +32,6 @@ struct CumulativeKernel {
   void configure(const KernelContract& contract, const Shape& extents);
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
+KernelContract kernel_of(const Cumulative& op, std::span<const Type> operands, const Type& result);
 
 }  // namespace low

@@ -28,6 +28,7 @@
 #include <string_view>
 
 #include "compiler/graph/expr.h"
+#include "compiler/graph/ops/type.h"
 #include "compiler/kernels/data/tiling.h"
 #include "compiler/kernels/work.h"
 #include "runtime/tensor/dtype.h"

@@ -9,6 +9,12 @@
 
 namespace low {
 
+KernelContract kernel_of(const Gather& op, std::span<const Type> operands, const Type& result) {
+  const Shape& indices = operands[1].shape;
+  const int inner = op.mode == Gather::Mode::nd ? static_cast<int>(indices[indices.rank() - 1]) : 1;
+  return contract_over(GatherKernel{.inner = inner}, operands, result);
+}
+
 Shape GatherKernel::run_extents(std::span<const Shape> operands) const {
   Shape extents = operands.back();
   const Shape& data = operands[0];

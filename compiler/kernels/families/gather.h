@@ -1,6 +1,7 @@
 // The family gather: elements by indices.
 #pragma once
 
+#include "compiler/graph/ops/gather.h"
 #include "compiler/kernels/families/groups.h"
 
 namespace low {
@@ -27,5 +28,6 @@ struct GatherKernel {
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
+KernelContract kernel_of(const Gather& op, std::span<const Type> operands, const Type& result);
 
 }  // namespace low

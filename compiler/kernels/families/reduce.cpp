@@ -23,6 +23,13 @@ std::string check_map(const Expr& map, DType from, DType to) {
 
 }  // namespace
 
+KernelContract kernel_of(const Reduce& op, std::span<const Type> operands, const Type& result) {
+  const ReduceKernel kernel{.kind = op.kind, .accumulate = op.accumulate, .last = op.last, .map = op.map};
+  KernelContract contract = contract_over(kernel, operands, result);
+  contract.expr = op.epilogue ? *op.epilogue : folding::conversion(kernel.leading_type(), result.dtype);
+  return contract;
+}
+
 Shape ReduceKernel::run_extents(std::span<const Shape> operands) const { return operands[0]; }
 
 Shape ReduceKernel::operand_extents(const KernelContract& contract, const Shape& extents, size_t index) const {

@@ -41,5 +41,6 @@ struct ReduceKernel {
   std::string unimplemented() const { return accumulate == DType::boolean ? "elements combined in bool" : ""; }
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
+KernelContract kernel_of(const Reduce& op, std::span<const Type> operands, const Type& result);
 
 }  // namespace low

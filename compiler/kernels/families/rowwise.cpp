@@ -8,6 +8,14 @@
 
 namespace low {
 
+KernelContract kernel_of(const Rowwise& op, std::span<const Type> operands, const Type& result) {
+  const RowwiseKernel kernel{
+      .kind = op.kind, .accumulate = accumulation_type(operands[0].dtype), .epsilon = op.epsilon};
+  KernelContract contract = contract_over(kernel, operands, result);
+  contract.expr = op.epilogue ? *op.epilogue : folding::conversion(kernel.accumulate, result.dtype);
+  return contract;
+}
+
 Shape RowwiseKernel::run_extents(std::span<const Shape> operands) const { return operands[0]; }
 
 Shape RowwiseKernel::operand_extents(const KernelContract&, const Shape& extents, size_t) const { return extents; }

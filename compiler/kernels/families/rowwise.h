@@ -40,5 +40,6 @@ struct RowwiseKernel {
   uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
+KernelContract kernel_of(const Rowwise& op, std::span<const Type> operands, const Type& result);
 
 }  // namespace low

@@ -198,11 +198,20 @@ Result<void> DistributedExpander::expand_op(RegionState& region, OpId id) {
     LOW_TRY(value->shards, new_places(type.dtype, *parts, 1));
   }
   if (std::holds_alternative<Matmul>(op.attributes)) return expand_matmul(region, op, std::get<MatmulPlan>(plan));
-  if (std::holds_alternative<Pointwise>(op.attributes)) return expand_pointwise(region, op);
   if (std::holds_alternative<Attention>(op.attributes))
     return expand_attention(region, op, std::get<AttentionPlan>(plan));
-  if (needs_whole_rows(op)) return expand_rows(region, op);
-  if (std::holds_alternative<Gather>(op.attributes)) return expand_gather(region, op);
+  if (const std::optional<Parts> how = parts_of(op.attributes)) {
+    switch (*how) {
+      case Parts::elements:
+        return expand_pointwise(region, op);
+      case Parts::rows:
+        return expand_rows(region, op);
+      case Parts::indexed:
+        return expand_gather(region, op);
+      case Parts::updated:
+        return expand_scatter(region, op);
+    }
+  }
   return expand_movement(region, op, std::get<MovementPlan>(plan));
 }
 
@@ -286,22 +295,22 @@ Result<void> DistributedExpander::expand_pointwise(RegionState& region, const Op
   return {};
 }
 
-// reduce, rowwise and cumulative along the last axis: whole rows of the first operand for the rows of each shard.
+// Along the last axis: whole rows of the first operand for the rows of each shard.
 Result<void> DistributedExpander::expand_rows(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
   const ValueId result = graph.result(op);
   const Shape& shape = graph.type(result).shape;
   const DistributedValueRef x = region.values[operands[0]];
-  const KernelContract group = group_of(graph, op).contract;
+  const KernelContract group = kernel_of(graph, op);
   RunForms forms;
   std::vector<Placed> places;
   const auto make_form = [&](const Rect& rect) {
     KernelContract contract = group;
-    const Shape extents{rect.rows, x->columns};
     RunForm form;
+    std::vector<Shape> boxes;
     for (size_t i = 0; i < places.size(); ++i) {
-      Shape box = extents;
+      Shape box{rect.rows, i == 0 ? x->columns : rect.columns};
       Strides steps = places[i].layout.strides;
       if (contract.is<ReduceKernel>() && i > 0) {  // one element a row
         box = {box[0]};
@@ -309,8 +318,9 @@ Result<void> DistributedExpander::expand_rows(RegionState& region, const Op& op)
       }
       contract.operands[i].access = access_list(box, steps);
       form.geometries.push_back(geometry(box, steps));
+      boxes.push_back(box);
     }
-    form.contract = configured(builder_, contract, extents);
+    form.contract = configured(builder_, contract, run_extents(contract, boxes));
     return form;
   };
   LOW_TRY_VOID(begin_superstep());

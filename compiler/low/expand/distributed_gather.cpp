@@ -46,7 +46,7 @@ Result<void> DistributedExpander::expand_gather(RegionState& region, const Op& o
   const MatrixStrides own = matrix_strides(shapes.result);
   const GatherAxes rows = gather_axes(shapes.gather, rank, data.rows, shapes.indices, indices.rows);
   const GatherAxes columns = gather_axes(shapes.gather, rank, data.columns, shapes.indices, indices.columns);
-  const KernelContract contract = gather_contract(graph, op);
+  const KernelContract contract = kernel_of(graph, op);
   const SplitShape axes = split_axes(shapes.result, rank - 1);
 
   LOW_TRY_VOID(begin_superstep());

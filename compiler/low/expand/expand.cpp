@@ -198,14 +198,22 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
     expand_matmul(region, op, std::get<MatmulPlan>(plan));
     return {};
   }
-  if (std::holds_alternative<Pointwise>(op.attributes)) {
-    expand_pointwise(region, op, std::get<SplitPlan>(plan));
-    return {};
-  }
   if (std::holds_alternative<Attention>(op.attributes))
     return expand_attention(region, op, std::get<AttentionPlan>(plan));
-  if (std::holds_alternative<Gather>(op.attributes)) return expand_gather(region, op, std::get<SplitPlan>(plan));
-  if (is_split(op)) return expand_group(region, op, std::get<SplitPlan>(plan));
+  if (const std::optional<Parts> parts = parts_of(op.attributes)) {
+    const auto& split = std::get<SplitPlan>(plan);
+    switch (*parts) {
+      case Parts::elements:
+        expand_pointwise(region, op, split);
+        return {};
+      case Parts::rows:
+        return expand_group(region, op, split);
+      case Parts::indexed:
+        return expand_gather(region, op, split);
+      case Parts::updated:
+        return expand_scatter(region, op, split);
+    }
+  }
   if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));
   if (std::holds_alternative<Concat>(op.attributes))
     return expand_concat(region, op, std::get<MovementPlan>(plan).split);

@@ -49,9 +49,10 @@ class Expander {
   class MatmulExpansion;
   void expand_matmul(RegionState& region, const Op& op, const MatmulPlan& plan);
   void expand_pointwise(RegionState& region, const Op& op, const SplitPlan& plan);
-  // reduce, rowwise, cumulative.
+  // Parts::rows.
   Result<void> expand_group(RegionState& region, const Op& op, const SplitPlan& plan);
   Result<void> expand_gather(RegionState& region, const Op& op, const SplitPlan& plan);
+  Result<void> expand_scatter(RegionState& region, const Op& op, const SplitPlan& plan);
   class AttentionExpansion;
   Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
   Result<void> expand_concat(RegionState& region, const Op& op, const SplitPlan& split);

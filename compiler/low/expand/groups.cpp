@@ -1,4 +1,4 @@
-// reduce, rowwise and cumulative: kernels over (outer axes…, inner axes…).
+// Kernels over (outer axes…, inner axes…): what joins axes, and gather.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -41,39 +41,6 @@ void append_all(Shape& to, const Shape& from) {
 
 }  // namespace
 
-Group group_of(const Graph& graph, const Op& op) {
-  const Type& type = graph.type(graph.result(op));
-  const Type& x = graph.type(graph.operands(op)[0]);
-  Group group;
-  KernelContract& contract = group.contract;
-  Shape& inner_axes = group.inner_axes;
-  std::optional<Expr> epilogue;
-  const DType wide = x.dtype == DType::f64 ? DType::f64 : is_float(x.dtype) ? DType::f32 : x.dtype;
-  if (const auto* reduce = std::get_if<Reduce>(&op.attributes)) {
-    contract.family =
-        ReduceKernel{.kind = reduce->kind, .accumulate = reduce->accumulate, .last = reduce->last, .map = reduce->map};
-    inner_axes = reduce->axes;
-    epilogue = reduce->epilogue;
-  } else if (const auto* rowwise = std::get_if<Rowwise>(&op.attributes)) {
-    contract.family = RowwiseKernel{.kind = rowwise->kind, .accumulate = wide, .epsilon = rowwise->epsilon};
-    inner_axes = rowwise->axes;
-    epilogue = rowwise->epilogue;
-  } else {
-    const auto& cumulative = std::get<Cumulative>(op.attributes);
-    contract.family =
-        CumulativeKernel{.accumulate = wide, .exclusive = cumulative.exclusive, .reverse = cumulative.reverse};
-    inner_axes.append(cumulative.axis);
-  }
-  if (!contract.is<CumulativeKernel>()) {
-    contract.expr = epilogue ? *epilogue : converted(leading_type(contract), type.dtype);
-  }
-  contract.operands.resize(graph.operands(op).size() + 1);
-  for (size_t i = 0; i + 1 < contract.operands.size(); ++i)
-    contract.operands[i].dtype = graph.type(graph.operands(op)[i]).dtype;
-  contract.operands.back().dtype = type.dtype;
-  return group;
-}
-
 Result<void> Expander::expand_group(RegionState& region, const Op& op, const SplitPlan& plan) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
@@ -82,9 +49,8 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
   const Type& x = graph.type(operands[0]);
   const int rank = x.shape.rank();
 
-  Group group = group_of(graph, op);
-  KernelContract& contract = group.contract;
-  const Shape& inner_axes = group.inner_axes;
+  KernelContract contract = kernel_of(graph, op);
+  const Shape inner_axes = joined_axes(op.attributes);
   const bool reduces = contract.is<ReduceKernel>();
 
   // x, then extras as the result's shape sees them, then the result. A reduced axis has one element in all but x.
@@ -107,6 +73,9 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
   inner = by_stride(inner, strides[0]);
   const std::vector<Strides> of_x(strides.begin(), strides.begin() + 1);
   const CollapsedBox inside = collapse_axes(x.shape, inner, reduces ? of_x : strides);
+  // Of the result, if it has fewer elements along the joined axis than x.
+  const Shape kept = taken(type.shape, inner);
+  const bool fewer = !reduces && kept != taken(x.shape, inner);
   const int inner_rank = inside.extents.rank();
   std::visit(Overloaded{[&](ReduceKernel& kernel) { kernel.inner = inner_rank; },
                         [&](RowwiseKernel& kernel) { kernel.inner = inner_rank; }, [](auto&) {}},
@@ -124,25 +93,25 @@ Result<void> Expander::expand_group(RegionState& region, const Op& op, const Spl
     }
     if (extents.elements() == 0) continue;
     const CollapsedBox outside = collapse_axes(extents, outer, strides);
-    if (outside.extents.rank() + inner_rank > max_rank) {
+    if (outside.extents.rank() + inner_rank + (fewer ? 1 : 0) > max_rank) {
       return fail(ErrorKind::unsupported, fmt::format("expand: operation \"{}\" ({}) has more than {} separate axes",
                                                       op.name, kind_name(op.attributes), max_rank));
     }
-    Shape space = outside.extents;
-    append_all(space, inside.extents);
     std::vector<View> views;
+    std::vector<Shape> boxes;
     for (size_t i = 0; i < places.size(); ++i) {
       Shape box = outside.extents;
       Strides steps = outside.strides[i];
       if (!reduces || i == 0) {
-        append_all(box, inside.extents);
+        append_all(box, fewer && i > 0 ? kept : inside.extents);
         append_all(steps, inside.strides[i]);
       }
       const int64_t begin = rank > 0 ? first * strides[i][axis] : 0;
       views.push_back(view(places[i], places[i].layout.offset + begin, box, steps));
       contract.operands[i].access = access_list(box, steps);
+      boxes.push_back(box);
     }
-    builder_.run(configured(builder_, contract, space), TileId(part % machine_.tiles), views);
+    builder_.run(configured(builder_, contract, run_extents(contract, boxes)), TileId(part % machine_.tiles), views);
   }
   builder_.end_superstep();
   return {};
@@ -175,19 +144,6 @@ GatherRun gather_run(const KernelContract& contract, const Shape& extents, std::
   return run;
 }
 
-KernelContract gather_contract(const Graph& graph, const Op& op) {
-  const std::span<const ValueId> operands = graph.operands(op);
-  const DType result = graph.type(graph.result(op)).dtype;
-  const auto& gather = std::get<Gather>(op.attributes);
-  const Shape& indices = graph.type(operands[1]).shape;
-  const int inner = gather.mode == Gather::Mode::nd ? static_cast<int>(indices[indices.rank() - 1]) : 1;
-  KernelContract contract{.family = GatherKernel{.inner = inner}};
-  contract.operands.resize(3);
-  for (size_t i = 0; i < 2; ++i) contract.operands[i].dtype = graph.type(operands[i]).dtype;
-  contract.operands[2].dtype = result;
-  return contract;
-}
-
 Result<void> Expander::expand_gather(RegionState& region, const Op& op, const SplitPlan& plan) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
@@ -200,7 +156,7 @@ Result<void> Expander::expand_gather(RegionState& region, const Op& op, const Sp
                                       graph.type(operands[1]).shape, places[1].layout.strides);
   const std::vector<Strides> strides = {axes.data, axes.indices, places[2].layout.strides};
 
-  const KernelContract contract = gather_contract(graph, op);
+  const KernelContract contract = kernel_of(graph, op);
   Shape indexed;
   Strides indexed_strides;
   for (const int axis : axes.indexed) {

@@ -1,4 +1,4 @@
-// What reduce, rowwise, cumulative and gather have in common, on all machines.
+// What gather does on all machines.
 #pragma once
 
 #include <array>
@@ -8,12 +8,6 @@
 
 namespace low {
 
-struct Group {
-  KernelContract contract;  // without extents, `inner` and accesses
-  Shape inner_axes;         // of the first operand
-};
-Group group_of(const Graph& graph, const Op& op);
-
 // One kernel run of a gather: data, indices, result.
 struct GatherRun {
   KernelContract contract;
@@ -21,8 +15,6 @@ struct GatherRun {
   std::array<Strides, 3> strides;
   bool too_many_axes = false;  // more than max_rank: the run is not complete then
 };
-// Without extents and accesses.
-KernelContract gather_contract(const Graph& graph, const Op& op);
 // `extents` of the result's box, the operands' strides over it, and data's axes that are indexed.
 GatherRun gather_run(const KernelContract& contract, const Shape& extents, std::span<const Strides> strides,
                      const Shape& indexed, const Strides& indexed_strides, int64_t index_stride);
