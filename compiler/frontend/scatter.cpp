@@ -32,7 +32,12 @@ Result<ModelValue> row_numbers(Node& node, std::span<const ModelValue> operands,
     const int64_t stride = is_index ? axes[i].stride : other_strides[i - axes.size()];
     sum = expr.binary(ExprOp::add, sum, expr.binary(ExprOp::mul, index, number(stride)));
   }
-  const uint16_t result = expr.where(named, sum, number(-1));
+  int64_t rows = 1;
+  for (const NamedAxis& axis : axes) rows = std::max(rows, axis.extent * axis.stride);
+  for (size_t i = 0; i < other_strides.size(); ++i)
+    rows = std::max(rows, other_strides[i] * operands[axes.size() + i].shape().elements());
+  uint16_t result = expr.where(named, sum, number(-1));
+  if (rows <= INT32_MAX) result = expr.convert(result, DType::i32);  // half as much to read
   LOW_TRY(const ModelValue numbers, node.emit().pointwise(std::move(expr).finish(result), operands));
   return node.emit().reshape(numbers, {numbers.shape().elements()});
 }

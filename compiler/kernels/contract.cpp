@@ -158,6 +158,18 @@ size_t first_in_place(const KernelContract& contract) {
       contract.family);
 }
 
+size_t picked_operand(const KernelContract& contract) {
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.picked_operand(); }) {
+          return kernel.picked_operand();
+        } else {
+          return contract.operands.size();  // none
+        }
+      },
+      contract.family);
+}
+
 double matrix_flop(const KernelContract& contract, const Shape& extents) {
   return std::visit(
       [&](const auto& kernel) {

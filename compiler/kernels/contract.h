@@ -98,6 +98,8 @@ ExprOperands expr_operands(const KernelContract& contract);
 // The first operand from which on one may lie exactly where the result does: each of its elements is read once, before
 // the result's is written there. The number of operands: none may.
 size_t first_in_place(const KernelContract& contract);
+// The operand that indices pick elements from: a run reads as many as it writes, at most. The number of operands: none.
+size_t picked_operand(const KernelContract& contract);
 // Matrix operations of one run, a multiply-add counting two: 2 m n k of gemm, 2 m n (d + dv) of attention, 0 of others.
 double matrix_flop(const KernelContract& contract, const Shape& extents);
 

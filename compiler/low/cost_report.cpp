@@ -26,11 +26,12 @@ KernelWork work_of(const TileGraph& graph, const KernelRun& run) {
   const KernelContract& contract = graph.contract(run);
   const std::span<const View> operands = graph.operands(run);
   KernelWork work = work_of(contract, graph.extents(run));
-  for (size_t i = 0; i + 1 < operands.size(); ++i) work.read_bytes += distinct_bytes(graph, operands[i]);
   work.written_bytes = distinct_bytes(graph, operands.back());
-  // Of its data, a gather reads no more than it writes.
-  if (contract.is<GatherKernel>())
-    work.read_bytes = std::min(work.read_bytes, work.written_bytes + distinct_bytes(graph, operands[1]));
+  const size_t picked = picked_operand(contract);
+  for (size_t i = 0; i + 1 < operands.size(); ++i) {
+    const int64_t bytes = distinct_bytes(graph, operands[i]);
+    work.read_bytes += i == picked ? std::min(bytes, work.written_bytes) : bytes;
+  }
   return work;
 }
 

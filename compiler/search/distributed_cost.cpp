@@ -319,7 +319,7 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
       } else {
         Wanted wanted;
         const bool whole = source.kind == DistributedSplit::Operand::whole;
-        if (whole) {
+        if (whole || source.kind == DistributedSplit::Operand::columns) {
           wanted.matrix_rows = wanted.row_end = source.extents.rows;
         } else if (source.extents.rows == extents.rows) {
           wanted.matrix_begin = shard.batch.begin;
@@ -362,9 +362,11 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
     int64_t read = 0;
     for (size_t s = 0; s < work.sources.size(); ++s) {
       const DistributedSplit::Source& source = work.sources[s];
-      // Of a gather's data one element for each of the result.
-      read += source.element_bytes *
-              (source.kind == DistributedSplit::Operand::data ? layout.shard_elements() : constant[s]);
+      // Of a gather's data one element for each of the result; of updates at most.
+      const int64_t own = layout.shard_elements();
+      read += source.element_bytes * (source.kind == DistributedSplit::Operand::data      ? own
+                                      : source.kind == DistributedSplit::Operand::columns ? std::min(own, constant[s])
+                                                                                          : constant[s]);
     }
     KernelWork run = pointwise_run(layout.part_batch * layout.share, layout.part_n, work.expression_nodes, read,
                                    layout.shard_elements() * work.result_bytes);

@@ -71,6 +71,7 @@ struct DistributedSplit {
     data,     // of a gather: all that an index may name
     indices,  // of a gather
     whole,    // by every part
+    columns,  // whole columns are read for any element of the same column
   };
   // How a moved operand's rectangles become the result's.
   enum class Pieces : uint8_t {

@@ -20,7 +20,9 @@ DistributedSplit::Operand read_by(Parts parts, size_t operand) {
     case Parts::updated:
       break;
   }
-  return operand == 0 ? DistributedSplit::Operand::same : DistributedSplit::Operand::whole;
+  constexpr DistributedSplit::Operand updated[] = {DistributedSplit::Operand::same, DistributedSplit::Operand::whole,
+                                                   DistributedSplit::Operand::columns};
+  return updated[operand];
 }
 
 }  // namespace

@@ -292,7 +292,7 @@ SplitWork indexed_work(const Graph& graph, const Op& op, std::span<const Layout>
   return work;
 }
 
-// Operand 0 is copied; each part goes through all of the others.
+// Operand 0 is copied; each part goes through all indices, and reads as many updates as it has rows, at most.
 SplitWork updated_work(const Graph& graph, const Op& op, std::span<const Layout> operands) {
   const Type& result = graph.type(graph.result(op));
   const std::span<const ValueId> values = graph.operands(op);
@@ -302,12 +302,9 @@ SplitWork updated_work(const Graph& graph, const Op& op, std::span<const Layout>
   work.expression_nodes = scatter_work;
   work.updates = update_rows(graph, op);
   work.operands.push_back({work.result_bytes, result.shape});
-  Shape nothing = result.shape;
-  for (int axis = 0; axis < nothing.rank(); ++axis) nothing[axis] = 1;
-  for (const ValueId value : values.subspan(1)) {
-    const Type& type = graph.type(value);
-    work.operands.push_back({type.shape.elements() * static_cast<int64_t>(byte_size(type.dtype)), nothing});
-  }
+  const Type& indices = graph.type(values[1]);
+  work.operands.push_back({indices.shape.elements() * static_cast<int64_t>(byte_size(indices.dtype)), {1, 1}});
+  work.operands.push_back({work.result_bytes, {std::min(work.updates, result.shape[0]), result.shape[1]}});
   work.strided = innermost_strided(result.shape, operands[0]);
   return work;
 }

@@ -14,6 +14,7 @@
 //   axes_problem(contract)           what is wrong with the numbers of axes, before anything else is looked at
 //   expr_operands(), accumulate      what the expression reads; none: there is no expression
 //   first_in_place()                 the first operand from which on one may lie exactly where the result does
+//   picked_operand()                 the operand that indices pick elements from
 //   matrix_flop(extents)             matrix operations of a run, a multiply-add counting two
 //   scratch_bytes(contract, extents, tiling)      that such a run needs on a target of this tiling
 //   unimplemented()                  what no kernel of the library does, of a contract without a problem

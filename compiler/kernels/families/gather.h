@@ -23,6 +23,7 @@ struct GatherKernel {
   Shape run_extents(std::span<const Shape> operands) const;
   Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) const;
   OperandCount operand_count() const { return {3, true}; }
+  size_t picked_operand() const { return 0; }
   std::string axes_problem(const KernelContract& contract) const;
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;

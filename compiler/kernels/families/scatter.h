@@ -24,6 +24,7 @@ struct ScatterKernel {
   Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) const;
   OperandCount operand_count() const { return {5, true}; }
   size_t first_in_place() const { return 3; }
+  size_t picked_operand() const { return 2; }
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
