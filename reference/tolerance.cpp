@@ -9,6 +9,7 @@ namespace low::reference {
 namespace {
 
 constexpr double function_error = 8;      // of exp, tanh, …, in units of u
+constexpr double score_size = 2;          // RMS of what a softmax is taken of, where it is neither flat nor one-hot
 constexpr double more_flips = 3;          // that a tensor may have beyond the mean
 constexpr double few_flips = 0.02;        // fewer are expected not to happen
 constexpr double rms_allowance = 4;       // times e
@@ -99,6 +100,13 @@ ErrorBound summed(ErrorBound bound, DType accumulate, int64_t terms) {
   bound.terms = std::max(bound.terms, terms);
   if (unit_roundoff(accumulate) > unit_roundoff(bound.format)) bound.format = accumulate;
   return plus(bound, unit_roundoff(accumulate) * std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1))));
+}
+
+// A softmax's weights: exp makes an error of a score, e times its size, one of the weight relative to it.
+ErrorBound exponentiated(ErrorBound bound) {
+  bound.error *= score_size;
+  bound.steady_error *= score_size;
+  return bound;
 }
 
 // One operation in the type of its result, which is a float.
@@ -230,8 +238,10 @@ class Walker {
   }
   std::vector<ErrorBound> operator()(const Rowwise& rowwise) const {
     const DType compute = compute_type(operand_type(0).dtype);
+    const bool norm = rowwise.kind == Rowwise::Kind::layer_norm || rowwise.kind == Rowwise::Kind::rms_norm;
+    const ErrorBound of = norm ? operands_[0] : exponentiated(operands_[0]);
     const ErrorBound sum =
-        computed(summed(operands_[0], compute, terms_along(rowwise.axes)), compute, function_error, elements());
+        computed(summed(of, compute, terms_along(rowwise.axes)), compute, function_error, elements());
     return {finished(sum, compute, rowwise.epilogue, 1)};
   }
   std::vector<ErrorBound> operator()(const Attention& attention) const {
@@ -240,7 +250,7 @@ class Walker {
     const Shape& q = operand_type(0).shape;
     const int64_t keys = operand_type(1).shape[1];
     ErrorBound bound = summed(merge(operands_.first(operands)), compute, q[2] / attention.q_heads);
-    bound = computed(summed(bound, compute, keys), compute, function_error, elements());
+    bound = computed(summed(exponentiated(bound), compute, keys), compute, function_error, elements());
     return {finished(summed(bound, compute, keys), compute, attention.epilogue, operands)};
   }
   std::vector<ErrorBound> operator()(const Repeat& repeat) const {

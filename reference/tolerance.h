@@ -13,9 +13,11 @@
 //  - rounding to f16, bf16, FP8 or an integer, with steps of h = 2u: values that differ by d are rounded apart, by a
 //    step, with probability d / h. So e^2 grows by h e; by h^2 / 4 at most, where the two are rounded independently. Of
 //    n elements, three more than that may be: (sqrt(min(h e, h^2 / 4)) + h sqrt(3 / n))^2.
+//  - a softmax makes an error of a score, e times its size, one of the weight: 2 e, for scores whose RMS is 2, where it
+//    is neither flat nor one-hot.
 // The allowances are 4 e for the RMS, and 16 e + h for an element, h being the widest step on the way. This takes
-// operations for well conditioned: that e does not grow where a difference cancels, or in the exponential of large
-// numbers, is an assumption.
+// operations for well conditioned: that e does not grow where a difference cancels, or in other exponentials of
+// large numbers, is an assumption.
 //
 // Models that quantize what they compute to FP8 have fixed ones: 0.2 + 0.05 |b| for an element, and 0.3% for the RMS. A
 // wrong weight can hide in 0.3% of a small model, where hardly an element is rounded apart: n e / h are expected to be

@@ -153,7 +153,8 @@ TEST(ErrorBounds, AttentionIsThreeSums) {
   });
   EXPECT_EQ(bound.depth, 3);
   EXPECT_EQ(bound.terms, 13);
-  EXPECT_DOUBLE_EQ(bound.error, u32 * std::sqrt(10 + 13 + 64 + 13));
+  // Scores, whose error the softmax doubles; the softmax's sum and its exp; the values' sum.
+  EXPECT_DOUBLE_EQ(bound.error, u32 * std::sqrt(4 * 10 + 13 + 64 + 13));
 }
 
 TEST(ErrorBounds, TolerancesFollowTheSizeOfTheReference) {

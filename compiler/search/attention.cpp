@@ -107,6 +107,31 @@ std::vector<AttentionPlan> attention_space(const Machine& machine, const Attenti
   return result;
 }
 
+std::vector<uint32_t> key_part_space(const Machine& machine, const AttentionExtents& extents) {
+  constexpr uint32_t fewest = 4, most = 128;
+  const uint64_t heads = static_cast<uint64_t>(std::max<int64_t>(extents.kv_batch * extents.kv_heads, 1));
+  const auto limit = static_cast<uint32_t>(std::min<uint64_t>(machine.tiles / heads, most));
+  std::vector<uint32_t> result;
+  if (limit < fewest) return result;
+  for (const uint32_t parts : splits(extents.n, limit)) {
+    // Neighbours differ by an eighth at least.
+    if (parts >= fewest && (result.empty() || parts * 8 >= result.back() * 9)) result.push_back(parts);
+  }
+  return result;
+}
+
+KeyParts key_parts(const AttentionExtents& extents, const AttentionPlan& plan, int64_t width) {
+  KeyParts result;
+  result.extents.batch = extents.kv_batch;
+  result.extents.m = extents.n;
+  result.extents.q_heads = extents.kv_heads;
+  result.extents.dv = width;
+  result.plan.grid_batch = static_cast<uint32_t>(extents.kv_batch);
+  result.plan.grid_m = plan.key_parts;
+  result.plan.grid_heads = static_cast<uint32_t>(extents.kv_heads);
+  return result;
+}
+
 std::optional<std::string> attention_violation(const Machine& machine, const AttentionExtents& extents,
                                                const AttentionPlan& plan) {
   struct Axis {
@@ -131,6 +156,15 @@ std::optional<std::string> attention_violation(const Machine& machine, const Att
                        max_tensor_bytes);
   if (plan.block_n < 1 || plan.block_n > std::max<int64_t>(extents.n, 1))
     return fmt::format("panels of {} keys of {}", plan.block_n, extents.n);
+  if (plan.key_parts > 0) {
+    const auto key_count = static_cast<int64_t>(plan.key_parts);
+    if (machine.global_memory) return fmt::format("keys in {} parts, with global memory", key_count);
+    if (key_count > extents.n || ceil_div(extents.n, ceil_div(extents.n, key_count)) != key_count)
+      return fmt::format("keys in {} parts of {}, some of which are empty", key_count, extents.n);
+    if (key_count > static_cast<int64_t>(machine.tiles) / std::max<int64_t>(extents.kv_batch * extents.kv_heads, 1))
+      return fmt::format("keys in {} parts for each of {} heads on {} tiles", key_count,
+                         extents.kv_batch * extents.kv_heads, machine.tiles);
+  }
   const bool panels = !machine.global_memory && plan.algorithm == AttentionAlgorithm::flash;
   if (!panels && plan.block_n != extents.n)
     return fmt::format("panels of {} keys; expected are all {} at once", plan.block_n, extents.n);

@@ -33,6 +33,15 @@ std::string attention_obstacle(const Graph& graph, const Op& op);
 // At most `limit` candidates, grids that use many tiles first; with the algorithm `only`, or with any.
 std::vector<AttentionPlan> attention_space(const Machine& machine, const AttentionExtents& extents,
                                            std::optional<AttentionAlgorithm> only, int64_t limit);
+// Without global memory: numbers of parts, other than 0, that keys and values may be put together in.
+std::vector<uint32_t> key_part_space(const Machine& machine, const AttentionExtents& extents);
+// k and v of these extents as they are put together in parts: like results of the attention that is returned, for
+// `width` = d or dv.
+struct KeyParts {
+  AttentionExtents extents;
+  AttentionPlan plan;
+};
+KeyParts key_parts(const AttentionExtents& extents, const AttentionPlan& plan, int64_t width);
 // What is wrong with a plan, or nothing.
 std::optional<std::string> attention_violation(const Machine& machine, const AttentionExtents& extents,
                                                const AttentionPlan& plan);

@@ -41,9 +41,10 @@ Plan plan_with(const Graph& graph, const Machine& machine, const AttentionPlan& 
 TEST(AttentionPlanText, RoundTrip) {
   const Machine machine = *find_machine("host");
   const Graph graph = attention_graph({});
-  for (const AttentionPlan& attention :
-       {AttentionPlan{}, AttentionPlan{AttentionAlgorithm::flash, 2, 3, 4, 5, 67},
-        AttentionPlan{AttentionAlgorithm::materialized, UINT32_MAX, UINT32_MAX, UINT32_MAX, INT64_MAX, INT64_MAX}}) {
+  for (const AttentionPlan& attention : {AttentionPlan{}, AttentionPlan{AttentionAlgorithm::flash, 2, 3, 4, 5, 67},
+                                         AttentionPlan{AttentionAlgorithm::flash, 2, 3, 4, 5, 67, 8},
+                                         AttentionPlan{AttentionAlgorithm::materialized, UINT32_MAX, UINT32_MAX,
+                                                       UINT32_MAX, INT64_MAX, INT64_MAX, UINT32_MAX}}) {
     const Plan plan = plan_with(graph, machine, attention);
     const std::string text = print(plan);
     const Result<Plan> parsed = parse_plan(text);
@@ -55,6 +56,8 @@ TEST(AttentionPlanText, RoundTrip) {
               HasSubstr("\nattention flash grid 2 3 4 block 5 67\n"));
   EXPECT_THAT(print(plan_with(graph, machine, {AttentionAlgorithm::materialized, 1, 1, 1, 1, 1})),
               HasSubstr("\nattention materialized grid 1 1 1 block 1 1\n"));
+  EXPECT_THAT(print(plan_with(graph, machine, {AttentionAlgorithm::flash, 2, 3, 4, 5, 67, 8})),
+              HasSubstr("\nattention flash grid 2 3 4 block 5 67 keys 8\n"));
 }
 
 TEST(AttentionPlanText, Errors) {
@@ -64,7 +67,9 @@ TEST(AttentionPlanText, Errors) {
   } cases[] = {
       {"attention", "line 5: 'attention' has 1 words; expected are 9"},
       {"attention flash grid 1 1 1 block 1", "line 5: 'attention' has 8 words; expected are 9"},
-      {"attention flash grid 1 1 1 block 1 1 1", "line 5: 'attention' has 10 words; expected are 9"},
+      {"attention flash grid 1 1 1 block 1 1 1", "line 5: 'attention' has 10 words; expected are 11"},
+      {"attention flash grid 1 1 1 block 1 1 parts 4", "line 5: 'parts' where 'keys' is expected"},
+      {"attention flash grid 1 1 1 block 1 1 keys 0", "keys in 0 parts"},
       {"attention flush grid 1 1 1 block 1 1", "line 5: 'flush' where 'flash' or 'materialized' is expected"},
       {"attention flash grids 1 1 1 block 1 1", "line 5: 'grids' where 'grid' is expected"},
       {"attention flash grid 1 1 1 blocks 1 1", "line 5: 'blocks' where 'block' is expected"},
@@ -132,6 +137,7 @@ TEST(AttentionPlanVerify, WithGlobalMemory) {
   expect_refused(graph, host, good, bad_on_all_machines());
   const BadPlan panels[] = {
       {[](AttentionPlan& p) { p.block_n = 10; }, "panels of 10 keys; expected are all 20 at once"},
+      {[](AttentionPlan& p) { p.key_parts = 2; }, "keys in 2 parts, with global memory"},
       {[](AttentionPlan& p) { p.block_n = 10, p.algorithm = AttentionAlgorithm::materialized; },
        "panels of 10 keys; expected are all 20 at once"}};
   expect_refused(graph, host, good, panels);
@@ -151,9 +157,14 @@ TEST(AttentionPlanVerify, WithoutGlobalMemory) {
   machine.tiles = 16;
   const AttentionPlan good{AttentionAlgorithm::flash, 3, 2, 2, 5, 7};
   expect_refused(graph, machine, good, bad_on_all_machines());
-  const BadPlan cases[] = {{[](AttentionPlan& p) { p.block_m = 4; }, "a block of 4 rows of a part of 5"},
-                           {[](AttentionPlan& p) { p.algorithm = AttentionAlgorithm::materialized; },
-                            "panels of 7 keys; expected are all 20 at once"}};
+  const BadPlan cases[] = {
+      {[](AttentionPlan& p) { p.block_m = 4; }, "a block of 4 rows of a part of 5"},
+      {[](AttentionPlan& p) { p.algorithm = AttentionAlgorithm::materialized; },
+       "panels of 7 keys; expected are all 20 at once"},
+      {[](AttentionPlan& p) { p.key_parts = 21; }, "keys in 21 parts of 20, some of which are empty"},
+      {[](AttentionPlan& p) { p.key_parts = 9; }, "keys in 9 parts of 20, some of which are empty"},
+      {[](AttentionPlan& p) { p.key_parts = UINT32_MAX; }, "keys in 4294967295 parts of 20"},
+      {[](AttentionPlan& p) { p.key_parts = 10; }, "heads on 16 tiles"}};
   expect_refused(graph, machine, good, cases);
   for (const int64_t keys : {1, 19, 20})
     EXPECT_TRUE(verify(plan_with(graph, machine, {AttentionAlgorithm::flash, 3, 2, 2, 5, keys}), graph, machine));

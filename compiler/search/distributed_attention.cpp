@@ -42,9 +42,12 @@ class AttentionCost {
         layout_(layout_of(shape_, plan)),
         part_heads_(ceil_div(shape_.q_heads, plan.grid_heads)),
         panels_(ceil_div(shape_.n, plan.block_n)),
-        flash_(plan.algorithm == AttentionAlgorithm::flash) {}
+        flash_(plan.algorithm == AttentionAlgorithm::flash),
+        k_(attention.k),
+        v_(attention.v) {}
 
   DistributedCost run() {
+    if (plan_.key_parts > 0) put_keys_together();
     for_each_sample(layout_.parts(), [&](uint64_t tile) { gather(tile); });
     add_parameters();
     add_panels();
@@ -61,6 +64,40 @@ class AttentionCost {
             .row_end = rows.end,
             .column_begin = heads.begin * size,
             .column_end = heads.end * size};
+  }
+
+  // k and v go to the tiles that hold parts of them; what follows gathers them from there.
+  void put_keys_together() {
+    const DistributedLayout k = parts_of(shape_.d), v = parts_of(shape_.dv);
+    Traffic busiest;
+    uint64_t held = 0;
+    for_each_sample(k.parts(), [&](uint64_t tile) {
+      const auto h = static_cast<int64_t>(tile % k.grid_n), i = static_cast<int64_t>(tile / k.grid_n % k.grid_m);
+      const auto b = static_cast<int64_t>(tile / k.grid_n / k.grid_m);
+      const Range rows = piece_range(shape_.n, k.part_m, i);
+      uint64_t bytes = 0;
+      Traffic both = moved(k_, wanted({b, b + 1}, shape_.n, rows, {h, h + 1}, shape_.d), tile, bytes);
+      both += moved(v_, wanted({b, b + 1}, shape_.n, rows, {h, h + 1}, shape_.dv), tile, bytes);
+      busiest = busier(busiest, both, account_.machine());
+      held = std::max(held, bytes);
+    });
+    account_.superstep(result_, busiest, {});
+    held_bytes_ = held;
+    k_.layout = k;
+    v_.layout = v;
+  }
+  DistributedLayout parts_of(int64_t width) const {
+    const KeyParts parts = key_parts(shape_, plan_, width);
+    return layout_of(parts.extents, parts.plan);
+  }
+  // To a place of its own, even if all of it lies on the tile.
+  Traffic moved(const DistributedAttention::Operand& operand, const Wanted& part, uint64_t tile, uint64_t& bytes) {
+    const Arrival from = arrival(operand.layout, part, tile);
+    uint64_t gathered = 0;
+    Traffic traffic = account_.gather(from, operand.layout, operand.element_bytes, gathered);
+    if (from.direct()) traffic.copied += static_cast<double>(from.local * operand.element_bytes);
+    bytes += account_.bytes(part.elements(), operand.element_bytes);
+    return traffic;
   }
 
   // What the busiest part gathers: once (its rows of q, mask and extras), and for each panel of keys.
@@ -103,7 +140,7 @@ class AttentionCost {
   void gather_keys(uint64_t tile, Range kv_batch, Range kv_heads) {
     uint64_t gathered = 0;
     const Range all{0, shape_.n}, keys = panel_of(all, plan_.block_n, panels_);
-    const DistributedAttention::Operand &of_k = attention_.k, &of_v = attention_.v;
+    const DistributedAttention::Operand &of_k = k_, &of_v = v_;
     const Arrival k = arrival(of_k.layout, wanted(kv_batch, shape_.n, keys, kv_heads, shape_.d), tile);
     const Arrival v = arrival(of_v.layout, wanted(kv_batch, shape_.n, keys, kv_heads, shape_.dv), tile);
     Traffic both = account_.gather(k, of_k.layout, of_k.element_bytes, gathered);
@@ -121,8 +158,8 @@ class AttentionCost {
         result_.parameter_bytes += account_.bytes(elements, operand.element_bytes) * operand.layout.iterations;
     };
     parameter(attention_.q, q_elements_);
-    parameter(attention_.k, k_elements_);
-    parameter(attention_.v, v_elements_);
+    parameter(k_, k_elements_);
+    parameter(v_, v_elements_);
     for (const DistributedAttention::Operand& extra : attention_.extras) parameter(extra, layout_.shard_elements());
     if (attention_.mask) {
       const DistributedAttention::Mask& mask = *attention_.mask;
@@ -155,8 +192,8 @@ class AttentionCost {
                                    : panels_ > 1 ? part_rows * part_heads_ * (shape_.dv + 2)
                                                  : 0;
     result_.result_bytes = account_.bytes(layout_.shard_elements(), attention_.work.result_bytes);
-    result_.working_bytes =
-        once_bytes_ + key_bytes_ + account_.bytes(state_elements, shape_.score_bytes) + result_.result_bytes;
+    result_.working_bytes = held_bytes_ + once_bytes_ + key_bytes_ +
+                            account_.bytes(state_elements, shape_.score_bytes) + result_.result_bytes;
   }
 
   const DistributedAccountant account_;
@@ -166,6 +203,8 @@ class AttentionCost {
   const DistributedLayout layout_;
   const int64_t part_heads_, panels_;
   const bool flash_;
+  DistributedAttention::Operand k_, v_;  // as they are gathered
+  uint64_t held_bytes_ = 0;              // parts of k and v, put together
   DistributedCost result_;
   // Of the busiest part.
   Traffic once_, keys_;

@@ -153,7 +153,7 @@ class OpChoices {
       candidates = promising(space, cost);
     }
     std::vector<RankedByNeed> all = ranked(context_, candidates, cost);
-    const auto same = [&](size_t a, size_t b) { return same_grid(candidates[a], candidates[b]); };
+    const auto same = [&](size_t a, size_t b) { return low::same_grid(candidates[a], candidates[b]); };
     for (const RankedByNeed& one : best(std::move(all), finalists(), same, candidates, work.shape))
       add(candidates[one.index], cost(candidates[one.index]), work.shape);
     return std::move(choices_);
@@ -168,12 +168,11 @@ class OpChoices {
     const auto cost = [&](const AttentionPlan& plan) {
       return distributed_attention_cost(context_.machine, work, plan);
     };
-    const auto same = [&](size_t a, size_t b) {
-      return space[a].algorithm == space[b].algorithm && space[a].grid_m == space[b].grid_m &&
-             space[a].grid_heads == space[b].grid_heads && space[a].grid_batch == space[b].grid_batch;
-    };
-    for (const RankedByNeed& one : best(ranked(context_, space, cost), finalists(), same, space, shape))
-      add(space[one.index], cost(space[one.index]), shape);
+    std::vector<AttentionPlan> candidates = with_key_parts(space, shape, cost);
+    if (exhaustive()) LOW_TRY_VOID(context_.exhaustive->take(candidates.size()));
+    const auto same = [&](size_t a, size_t b) { return same_grid(candidates[a], candidates[b]); };
+    for (const RankedByNeed& one : best(ranked(context_, candidates, cost), finalists(), same, candidates, shape))
+      add(candidates[one.index], cost(candidates[one.index]), shape);
     return std::move(choices_);
   }
 
@@ -224,6 +223,74 @@ class OpChoices {
       to.push_back(plan);
       to.back().block_k = panel;
     }
+  }
+
+  static bool same_grid(const AttentionPlan& a, const AttentionPlan& b) {
+    return a.algorithm == b.algorithm && a.grid_m == b.grid_m && a.grid_heads == b.grid_heads &&
+           a.grid_batch == b.grid_batch;
+  }
+
+  // Of ascending numbers, the first that costs about as little as the best does. Costs fall, then rise: pieces against
+  // bytes. Halves what is left, first for the best, then in front of it.
+  template <typename CostOf>
+  static uint32_t few_parts(const std::vector<uint32_t>& numbers, const CostOf& cost_of) {
+    constexpr double about = 1.001;
+    std::vector<double> known(numbers.size(), -1);
+    const auto cost = [&](size_t i) {
+      if (known[i] < 0) known[i] = cost_of(numbers[i]);
+      return known[i];
+    };
+    size_t begin = 0, last = numbers.size() - 1;
+    while (begin < last) {
+      const size_t middle = (begin + last) / 2;
+      if (cost(middle) <= cost(middle + 1)) {
+        last = middle;
+      } else {
+        begin = middle + 1;
+      }
+    }
+    const double enough = about * cost(begin);
+    size_t few = 0;
+    while (few < begin) {
+      const size_t middle = (few + begin) / 2;
+      if (cost(middle) <= enough) {
+        begin = middle;
+      } else {
+        few = middle + 1;
+      }
+    }
+    return numbers[few];
+  }
+
+  // Each of them with keys where they lie, the promising ones with keys in parts, too: in as few parts as take about as
+  // long as the best number does, since each piece that is sent takes code and time to plan.
+  template <typename CostOf>
+  std::vector<AttentionPlan> with_key_parts(std::vector<AttentionPlan>& space, const AttentionExtents& shape,
+                                            const CostOf& cost) {
+    const std::vector<uint32_t> numbers = key_part_space(context_.machine, shape);
+    std::vector<AttentionPlan> candidates = space;
+    const auto in_parts = [](AttentionPlan plan, uint32_t number) {
+      plan.key_parts = number;
+      return plan;
+    };
+    if (exhaustive()) {
+      for (const AttentionPlan& plan : space) {
+        for (const uint32_t number : numbers) candidates.push_back(in_parts(plan, number));
+      }
+      return candidates;
+    }
+    if (numbers.empty()) return candidates;
+    const auto distinct = [](size_t, size_t) { return false; };
+    const std::vector<RankedByNeed> grids = selected(ranked(context_, space, cost), finalists(), distinct);
+    std::vector<AttentionPlan> best(grids.size());
+    context_.pool.parallel_for(static_cast<int64_t>(grids.size()), [&](int64_t i) {
+      const auto grid = static_cast<size_t>(i);
+      best[grid] = in_parts(space[grids[grid].index], 0);
+      best[grid].key_parts =
+          few_parts(numbers, [&](uint32_t number) { return cost(in_parts(best[grid], number)).cost.cycles; });
+    });
+    candidates.insert(candidates.end(), best.begin(), best.end());
+    return candidates;
   }
 
   // Grids that fit and are fast, and those that need little, with all panels.

@@ -21,8 +21,9 @@ std::string describe(const OpPlan& plan) {
                        matmul->grid_k, matmul->block_m, matmul->block_n, matmul->block_k);
   }
   if (const auto* attention = std::get_if<AttentionPlan>(&plan)) {
-    return fmt::format("{}, grid {}x{}x{}, block {}x{}", name(attention->algorithm), attention->grid_batch,
-                       attention->grid_m, attention->grid_heads, attention->block_m, attention->block_n);
+    return fmt::format("{}, grid {}x{}x{}, block {}x{}{}", name(attention->algorithm), attention->grid_batch,
+                       attention->grid_m, attention->grid_heads, attention->block_m, attention->block_n,
+                       attention->key_parts > 0 ? fmt::format(", keys in {} parts", attention->key_parts) : "");
   }
   if (const auto* split = std::get_if<SplitPlan>(&plan)) return fmt::format("axis {} in {}", split->axis, split->parts);
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) {

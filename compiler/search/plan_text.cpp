@@ -51,9 +51,11 @@ class Printer {
           text += "view\n";
         }
       } else if (const auto* attention = std::get_if<AttentionPlan>(&op)) {
-        fmt::format_to(std::back_inserter(text), "attention {} grid {} {} {} block {} {}\n", name(attention->algorithm),
+        fmt::format_to(std::back_inserter(text), "attention {} grid {} {} {} block {} {}", name(attention->algorithm),
                        attention->grid_batch, attention->grid_m, attention->grid_heads, attention->block_m,
                        attention->block_n);
+        if (attention->key_parts > 0) fmt::format_to(std::back_inserter(text), " keys {}", attention->key_parts);
+        text += '\n';
       } else {
         text += "repeat\n";
         for (const RegionPlan& body : std::get<RepeatPlan>(op).body) this->region(body, depth + 1);
@@ -155,7 +157,9 @@ Result<MatmulPlan> parse_matmul(const Lines& line) {
 }
 
 Result<AttentionPlan> parse_attention(const Lines& line) {
-  LOW_TRY_VOID(line.expect_size(9));
+  const bool keys = line.size() > 9;
+  LOW_TRY_VOID(line.expect_size(keys ? 11 : 9));
+  if (keys) LOW_TRY_VOID(line.expect_word(9, "keys"));
   LOW_TRY_VOID(line.expect_word(2, "grid"));
   LOW_TRY_VOID(line.expect_word(6, "block"));
   AttentionPlan plan;
@@ -168,6 +172,10 @@ Result<AttentionPlan> parse_attention(const Lines& line) {
   LOW_TRY(plan.grid_heads, line.number<uint32_t>(5));
   LOW_TRY(plan.block_m, line.number<int64_t>(7));
   LOW_TRY(plan.block_n, line.number<int64_t>(8));
+  if (keys) {
+    LOW_TRY(plan.key_parts, line.number<uint32_t>(10));
+    if (plan.key_parts == 0) return line.wrong("keys in 0 parts");
+  }
   return plan;
 }
 

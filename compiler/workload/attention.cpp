@@ -59,8 +59,8 @@ void add_permutation(onnx::NodeProto& node, std::initializer_list<int64_t> axes)
 
 // x through FP8, if the model has it: the name of what the layers read.
 std::string add_input(onnx::GraphProto& graph, const AttentionBlock& block) {
-  if (!block.fp8) return "x";
-  append_float(add_tensor(graph, "x_scale", onnx::TensorProto::FLOAT, {}), input_scale);
+  if (block.numbers != Numbers::fp8) return "x";
+  append_number(add_tensor(graph, "x_scale", onnx::TensorProto::FLOAT, {}), input_scale);
   // The zero point says what QuantizeLinear makes.
   add_tensor(graph, "zero", onnx::TensorProto::FLOAT8E4M3FN, {}) = std::string(1, '\0');
   add_node(graph, "x_quantize", "QuantizeLinear", {"x", "x_scale", "zero"}, "x_q");
@@ -73,11 +73,11 @@ void add_projection(onnx::GraphProto& graph, const AttentionBlock& block, const 
                     const std::string& input) {
   const std::string name(p.name);
   const Linear linear = linear_of(block, p);
-  const int weight_type = block.fp8 ? onnx::TensorProto::FLOAT8E4M3FN : onnx::TensorProto::FLOAT;
   std::string weight = "w" + name;
-  append_weight(add_tensor(graph, weight, weight_type, {linear.inputs, linear.outputs}), linear, 0, block.fp8);
-  append_bias(add_tensor(graph, "b" + name, onnx::TensorProto::FLOAT, {linear.outputs}), linear, 0);
-  if (block.fp8) {
+  append_weight(add_tensor(graph, weight, weight_type(block.numbers), {linear.inputs, linear.outputs}), linear, 0,
+                block.numbers);
+  append_bias(add_tensor(graph, "b" + name, data_type(block.numbers), {linear.outputs}), linear, 0, block.numbers);
+  if (block.numbers == Numbers::fp8) {
     append_scale(add_tensor(graph, weight + "_scale", onnx::TensorProto::FLOAT, {linear.outputs}), linear, 0);
     onnx::NodeProto& node =
         add_node(graph, weight + "_dequantize", "DequantizeLinear", {weight, weight + "_scale"}, weight + "_dq");
@@ -91,8 +91,8 @@ void add_projection(onnx::GraphProto& graph, const AttentionBlock& block, const 
 void add_decomposed(onnx::GraphProto& graph, const AttentionBlock& block) {
   add_shape(graph, "split", {block.batch, block.tokens, block.heads, block.head});
   add_shape(graph, "joined", {block.batch, block.tokens, block.heads * block.head});
-  append_float(add_tensor(graph, "scale", onnx::TensorProto::FLOAT, {}),
-               static_cast<float>(1 / std::sqrt(static_cast<double>(block.head))));
+  append_number(add_tensor(graph, "scale", data_type(block.numbers), {}),
+                1 / std::sqrt(static_cast<double>(block.head)), block.numbers);
   for (const std::string name : {"q", "k", "v"}) {
     add_node(graph, "split_" + name, "Reshape", {name, "split"}, name + "_split");
     onnx::NodeProto& node = add_node(graph, "heads_" + name, "Transpose", {name + "_split"}, name + "_heads");
@@ -121,8 +121,8 @@ std::string make_attention(const AttentionBlock& block) {
   onnx::GraphProto& graph = *model.mutable_graph();
   graph.set_name("attention");
   const int64_t shape[] = {block.batch, block.tokens, block.heads * block.head};
-  set_type(*graph.add_input(), "x", onnx::TensorProto::FLOAT, shape);
-  set_type(*graph.add_output(), "y", onnx::TensorProto::FLOAT, shape);
+  set_type(*graph.add_input(), "x", data_type(block.numbers), shape);
+  set_type(*graph.add_output(), "y", data_type(block.numbers), shape);
   const std::string input = add_input(graph, block);
   for (const Projection& projection : projections(block)) add_projection(graph, block, projection, input);
   if (block.decomposed) {

@@ -1,10 +1,13 @@
 // The attention of a vision transformer: x [batch, tokens, heads * head] -> queries, keys and values by linear layers
 // with biases -> scaled dot-product attention -> joined heads. With FP8, both operands of the layers pass through
-// QuantizeLinear and DequantizeLinear (E4M3FN), as in the MLP. Input and output are f32.
+// QuantizeLinear and DequantizeLinear (E4M3FN), as in the MLP. Input and output are f32, or f16 if all
+// numbers are.
 #pragma once
 
 #include <cstdint>
 #include <string>
+
+#include "compiler/workload/linear.h"
 
 namespace low {
 
@@ -15,7 +18,7 @@ struct AttentionBlock {
   int64_t head = 0;  // elements of one
   // Deviation of the values: attention averages them, the fewer tokens the less.
   double value_gain = 1;
-  bool fp8 = true;
+  Numbers numbers = Numbers::fp8;
   // ONNX's Attention, or the operations that it consists of: the same numbers from the same weights.
   bool decomposed = false;
 };

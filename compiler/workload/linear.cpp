@@ -2,9 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
+#include "onnx.pb.h"
 #include "runtime/tensor/dtype.h"
 #include "runtime/tensor/random_tensor.h"
 
@@ -46,17 +46,24 @@ double channel_deviation(const Linear& linear, int block, int64_t n) {
 
 }  // namespace
 
-void append_float(std::string& raw, float value) {
-  std::array<char, sizeof value> bytes{};
-  std::memcpy(bytes.data(), &value, sizeof value);
-  raw.append(bytes.data(), bytes.size());
+int data_type(Numbers numbers) {
+  return numbers == Numbers::f16 ? onnx::TensorProto::FLOAT16 : onnx::TensorProto::FLOAT;
+}
+int weight_type(Numbers numbers) {
+  return numbers == Numbers::fp8 ? onnx::TensorProto::FLOAT8E4M3FN : data_type(numbers);
+}
+
+void append_number(std::string& raw, double value, Numbers numbers) {
+  const DType type = numbers == Numbers::f16 ? DType::f16 : DType::f32;
+  const uint64_t bits = encode(type, value, Overflow::propagate);
+  for (size_t i = 0; i < byte_size(type); ++i) raw.push_back(static_cast<char>(bits >> (8 * i)));
 }
 
 // [inputs, outputs], row-major.
-void append_weight(std::string& raw, const Linear& linear, int block, bool fp8) {
+void append_weight(std::string& raw, const Linear& linear, int block, Numbers numbers) {
   const Random random(linear.weight, block);
   const int64_t count = linear.inputs * linear.outputs;
-  if (fp8) {
+  if (numbers == Numbers::fp8) {
     std::array<char, byte_sums> codes{};
     for (uint32_t i = 0; i < byte_sums; ++i) {
       codes[i] = static_cast<char>(encode(DType::f8e4m3fn, weight_unit * normal(i), Overflow::saturate));
@@ -70,24 +77,23 @@ void append_weight(std::string& raw, const Linear& linear, int block, bool fp8) 
   for (int64_t n = 0; n < linear.outputs; ++n) deviation.push_back(channel_deviation(linear, block, n));
   for (int64_t k = 0; k < linear.inputs; ++k) {
     for (int64_t n = 0; n < linear.outputs; ++n) {
-      append_float(
-          raw, static_cast<float>(normal(random.byte_sum(k * linear.outputs + n)) * deviation[static_cast<size_t>(n)]));
+      append_number(raw, normal(random.byte_sum(k * linear.outputs + n)) * deviation[static_cast<size_t>(n)], numbers);
     }
   }
 }
 
 void append_scale(std::string& raw, const Linear& linear, int block) {
   for (int64_t n = 0; n < linear.outputs; ++n) {
-    append_float(raw, static_cast<float>(channel_deviation(linear, block, n) / weight_unit));
+    append_number(raw, channel_deviation(linear, block, n) / weight_unit);
   }
 }
 
-void append_bias(std::string& raw, const Linear& linear, int block) {
+void append_bias(std::string& raw, const Linear& linear, int block, Numbers numbers) {
   const Random random(linear.bias, block);
   for (int64_t n = 0; n < linear.outputs; ++n) {
     const double number = normal(random.byte_sum(n));
     const double magnitude = linear.bias_size.floor + (1 - linear.bias_size.floor) * std::abs(number);
-    append_float(raw, static_cast<float>(linear.bias_size.scale * (number < 0 ? -magnitude : magnitude)));
+    append_number(raw, linear.bias_size.scale * (number < 0 ? -magnitude : magnitude), numbers);
   }
 }
 

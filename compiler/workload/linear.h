@@ -11,6 +11,12 @@ struct Bias {
   double scale;
   double floor;  // keeps outputs away from 0, where a comparison allows the least
 };
+// What a model's numbers are: floats of one width, or FP8 (E4M3FN) operands of its products among f32.
+enum class Numbers : uint8_t { fp8, f16, f32 };
+// Of ONNX's tensors, as TensorProto.DataType has them.
+int data_type(Numbers numbers);    // of inputs, outputs, biases
+int weight_type(Numbers numbers);  // of weights
+
 // Streams name sequences of random numbers; with the block's index, their seeds. Weights have variance gain^2 / inputs.
 struct Linear {
   uint64_t weight, channel, bias;
@@ -19,11 +25,12 @@ struct Linear {
   Bias bias_size;
 };
 
-void append_float(std::string& raw, float value);
-// [inputs, outputs], row-major: f32, or with `fp8` E4M3FN to be multiplied with the scales.
-void append_weight(std::string& raw, const Linear& linear, int block, bool fp8);
-// f32 [outputs] each.
+// As f16 or f32.
+void append_number(std::string& raw, double value, Numbers numbers = Numbers::f32);
+// [inputs, outputs], row-major; FP8 ones are to be multiplied with the scales.
+void append_weight(std::string& raw, const Linear& linear, int block, Numbers numbers);
+// [outputs] each; scales are f32.
 void append_scale(std::string& raw, const Linear& linear, int block);
-void append_bias(std::string& raw, const Linear& linear, int block);
+void append_bias(std::string& raw, const Linear& linear, int block, Numbers numbers);
 
 }  // namespace low

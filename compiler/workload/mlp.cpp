@@ -48,16 +48,16 @@ Linear second(const Mlp& mlp, int block) {
 }
 
 std::vector<Parameter> parameters(const Mlp& mlp) {
-  const int data = onnx::TensorProto::FLOAT;
-  const int weight = mlp.fp8 ? onnx::TensorProto::FLOAT8E4M3FN : onnx::TensorProto::FLOAT;
+  const int data = data_type(mlp.numbers), weight = weight_type(mlp.numbers);
+  const bool fp8 = mlp.numbers == Numbers::fp8;
   std::vector<Parameter> list;
   list.push_back({"w1", weight, {mlp.width, mlp.hidden}});
-  if (mlp.fp8) list.push_back({"w1_scale", data, {mlp.hidden}});
+  if (fp8) list.push_back({"w1_scale", data, {mlp.hidden}});
   list.push_back({"b1", data, {mlp.hidden}});
   list.push_back({"w2", weight, {mlp.hidden, mlp.width}});
-  if (mlp.fp8) list.push_back({"w2_scale", data, {mlp.width}});
+  if (fp8) list.push_back({"w2_scale", data, {mlp.width}});
   list.push_back({"b2", data, {mlp.width}});
-  if (mlp.fp8) {
+  if (fp8) {
     list.push_back({"x_scale", data, {}});
     list.push_back({"h_scale", data, {}});
   }
@@ -65,14 +65,14 @@ std::vector<Parameter> parameters(const Mlp& mlp) {
 }
 
 void append_parameter(std::string& raw, const Mlp& mlp, std::string_view name, int block) {
-  if (name == "w1") append_weight(raw, first(mlp, block), block, mlp.fp8);
+  if (name == "w1") append_weight(raw, first(mlp, block), block, mlp.numbers);
   if (name == "w1_scale") append_scale(raw, first(mlp, block), block);
-  if (name == "b1") append_bias(raw, first(mlp, block), block);
-  if (name == "w2") append_weight(raw, second(mlp, block), block, mlp.fp8);
+  if (name == "b1") append_bias(raw, first(mlp, block), block, mlp.numbers);
+  if (name == "w2") append_weight(raw, second(mlp, block), block, mlp.numbers);
   if (name == "w2_scale") append_scale(raw, second(mlp, block), block);
-  if (name == "b2") append_bias(raw, second(mlp, block), block);
-  if (name == "x_scale") append_float(raw, input_scale(block));
-  if (name == "h_scale") append_float(raw, hidden_scale(block));
+  if (name == "b2") append_bias(raw, second(mlp, block), block, mlp.numbers);
+  if (name == "x_scale") append_number(raw, input_scale(block));
+  if (name == "h_scale") append_number(raw, hidden_scale(block));
 }
 
 // One initializer with the parameter of blocks first … first + blocks - 1, stacked along a new first axis if `stacked`.
@@ -94,7 +94,7 @@ void add_block(onnx::GraphProto& graph, const Mlp& mlp, const std::string& input
   const auto named = [&](std::string_view name) { return std::string(name) + suffix; };
   // x through FP8, if the model has it.
   const auto activation = [&](const std::string& x, const std::string& name) {
-    if (!mlp.fp8) return x;
+    if (mlp.numbers != Numbers::fp8) return x;
     const std::string scale = named(name + "_scale");
     add_node(graph, named(name + "_quantize"), "QuantizeLinear", {x, scale, "zero"}, named(name + "_q"));
     add_node(graph, named(name + "_dequantize"), "DequantizeLinear", {named(name + "_q"), scale, "zero"},
@@ -102,7 +102,7 @@ void add_block(onnx::GraphProto& graph, const Mlp& mlp, const std::string& input
     return named(name + "_dq");
   };
   const auto weight = [&](const std::string& name) {
-    if (!mlp.fp8) return named(name);
+    if (mlp.numbers != Numbers::fp8) return named(name);
     onnx::NodeProto& node = add_node(graph, named(name + "_dequantize"), "DequantizeLinear",
                                      {named(name), named(name + "_scale")}, named(name + "_dq"));
     add_attribute(node, "axis", onnx::AttributeProto::INT).set_i(1);
@@ -121,7 +121,7 @@ void add_scan(onnx::GraphProto& graph, const Mlp& mlp) {
   onnx::NodeProto& scan = add_node(graph, "blocks", "Scan", {"x"}, "y");
   onnx::GraphProto body;
   body.set_name("block");
-  set_type(*body.add_input(), "block_x", onnx::TensorProto::FLOAT, state);
+  set_type(*body.add_input(), "block_x", data_type(mlp.numbers), state);
   const std::vector<Parameter> list = parameters(mlp);
   for (const Parameter& parameter : list) {
     scan.add_input(parameter.name + "_all");
@@ -129,7 +129,7 @@ void add_scan(onnx::GraphProto& graph, const Mlp& mlp) {
     add_initializer(graph, mlp, parameter, parameter.name + "_all", 0, mlp.blocks, true);
   }
   add_block(body, mlp, "block_x", "block_y", "");
-  set_type(*body.add_output(), "block_y", onnx::TensorProto::FLOAT, state);
+  set_type(*body.add_output(), "block_y", data_type(mlp.numbers), state);
   *add_attribute(scan, "body", onnx::AttributeProto::GRAPH).mutable_g() = std::move(body);
   add_attribute(scan, "num_scan_inputs", onnx::AttributeProto::INT).set_i(static_cast<int64_t>(list.size()));
 }
@@ -151,8 +151,9 @@ void add_unrolled(onnx::GraphProto& graph, const Mlp& mlp) {
 }  // namespace
 
 int64_t weight_bytes(const Mlp& mlp) {
-  const int64_t weights = 2 * mlp.width * mlp.hidden * (mlp.fp8 ? 1 : 4);
-  const int64_t rest = 2 * 4 * (mlp.width + mlp.hidden) + 2 * 4;  // scales and biases
+  constexpr int64_t sizes[] = {1, 2, 4};
+  const int64_t weights = 2 * mlp.width * mlp.hidden * sizes[static_cast<size_t>(mlp.numbers)];
+  const int64_t rest = 2 * 4 * (mlp.width + mlp.hidden) + 2 * 4;  // scales and biases, at most
   return mlp.blocks * (weights + rest);
 }
 
@@ -164,9 +165,9 @@ std::string make_mlp(const Mlp& mlp) {
   onnx::GraphProto& graph = *model.mutable_graph();
   graph.set_name("mlp");
   const int64_t shape[] = {mlp.batch, mlp.tokens, mlp.width};
-  set_type(*graph.add_input(), "x", onnx::TensorProto::FLOAT, shape);
-  set_type(*graph.add_output(), "y", onnx::TensorProto::FLOAT, shape);
-  if (mlp.fp8) {  // the zero point that says what QuantizeLinear makes
+  set_type(*graph.add_input(), "x", data_type(mlp.numbers), shape);
+  set_type(*graph.add_output(), "y", data_type(mlp.numbers), shape);
+  if (mlp.numbers == Numbers::fp8) {  // the zero point that says what QuantizeLinear makes
     onnx::TensorProto& zero = *graph.add_initializer();
     zero.set_name("zero");
     zero.set_data_type(onnx::TensorProto::FLOAT8E4M3FN);

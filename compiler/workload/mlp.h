@@ -1,11 +1,12 @@
 // The MLP of a vision transformer: x [batch, tokens, width] -> linear to `hidden` -> tanh-GELU -> linear to `width`;
 // one block feeds the next. With FP8, both operands of both products pass through QuantizeLinear and DequantizeLinear
-// (E4M3FN): a scale per tensor for activations, per output channel for weights. Input and output are f32.
+// (E4M3FN): a scale per tensor for activations, per output channel for weights. Input and output are f32, or f16 if all numbers are.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "compiler/workload/linear.h"
 #include "runtime/base/error.h"
 
 namespace low {
@@ -15,7 +16,7 @@ struct Mlp {
   int64_t tokens = 0;
   int64_t width = 0;
   int64_t hidden = 0;
-  bool fp8 = true;
+  Numbers numbers = Numbers::fp8;
   int blocks = 1;
   bool scan = false;  // a Scan whose body is one block, or `blocks` copies
 };

@@ -19,16 +19,17 @@ struct NamedMlp {
 // writes text computes at a time. The tiny ones keep the odd sizes.
 constexpr NamedMlp mlps[] = {
     {"mlp-b1", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304}},
-    {"mlp-b1-f32", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false}},
+    {"mlp-b1-f16", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .numbers = Numbers::f16}},
+    {"mlp-b1-f32", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .numbers = Numbers::f32}},
     {"mlp-b2-repeat3", {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .blocks = 3, .scan = true}},
     {"mlp-b2-repeat3-f32",
-     {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .fp8 = false, .blocks = 3, .scan = true}},
+     {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .numbers = Numbers::f32, .blocks = 3, .scan = true}},
     {"mlp-row1", {.batch = 1, .tokens = 1, .width = 1152, .hidden = 4304}},
-    {"mlp-row1-f32", {.batch = 1, .tokens = 1, .width = 1152, .hidden = 4304, .fp8 = false}},
+    {"mlp-row1-f32", {.batch = 1, .tokens = 1, .width = 1152, .hidden = 4304, .numbers = Numbers::f32}},
     {"tiny-mlp-b1", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40}},
     {"tiny-mlp-b2-repeat3", {.batch = 2, .tokens = 9, .width = 24, .hidden = 40, .blocks = 3, .scan = true}},
     {"tiny-mlp-row1", {.batch = 1, .tokens = 1, .width = 24, .hidden = 40}},
-    {"tiny-mlp-f32", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .fp8 = false}},
+    {"tiny-mlp-f32", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .numbers = Numbers::f32}},
 };
 
 struct NamedAttention {
@@ -40,20 +41,22 @@ struct NamedAttention {
 // model, with the attention as one operation or in parts.
 constexpr AttentionBlock siglip{.tokens = 729, .heads = 16, .head = 72, .value_gain = 17};
 constexpr AttentionBlock tiny{.tokens = 13, .heads = 3, .head = 5, .value_gain = 9};
-constexpr AttentionBlock form(AttentionBlock block, bool fp8, bool decomposed) {
-  block.fp8 = fp8;
+constexpr AttentionBlock form(AttentionBlock block, Numbers numbers, bool decomposed) {
+  block.numbers = numbers;
   block.decomposed = decomposed;
   return block;
 }
 constexpr NamedAttention attentions[] = {
-    {"flash-attention-b1", form(siglip, true, false)},
-    {"flash-attention-b1-f32", form(siglip, false, false)},
-    {"materialized-attention-b1", form(siglip, true, true)},
-    {"materialized-attention-b1-f32", form(siglip, false, true)},
-    {"tiny-flash-attention-b1", form(tiny, true, false)},
-    {"tiny-flash-attention-f32", form(tiny, false, false)},
-    {"tiny-materialized-attention-b1", form(tiny, true, true)},
-    {"tiny-materialized-attention-f32", form(tiny, false, true)},
+    {"flash-attention-b1", form(siglip, Numbers::fp8, false)},
+    {"flash-attention-b1-f16", form(siglip, Numbers::f16, false)},
+    {"flash-attention-b1-f32", form(siglip, Numbers::f32, false)},
+    {"materialized-attention-b1", form(siglip, Numbers::fp8, true)},
+    {"materialized-attention-b1-f16", form(siglip, Numbers::f16, true)},
+    {"materialized-attention-b1-f32", form(siglip, Numbers::f32, true)},
+    {"tiny-flash-attention-b1", form(tiny, Numbers::fp8, false)},
+    {"tiny-flash-attention-f32", form(tiny, Numbers::f32, false)},
+    {"tiny-materialized-attention-b1", form(tiny, Numbers::fp8, true)},
+    {"tiny-materialized-attention-f32", form(tiny, Numbers::f32, true)},
 };
 
 // Below protobuf's limit of 2 GiB by more than the nodes of a block.

@@ -64,7 +64,8 @@ TEST(Workload, Names) {
       testing::IsSupersetOf({"mlp-b1", "mlp-b2-repeat3", "tiny-mlp-b1", "tiny-mlp-b2-repeat3", "tiny-mlp-f32",
                              "mlp-b2-repeat3-f32", "mlp-row1", "mlp-row1-f32", "tiny-mlp-row1", "flash-attention-b1",
                              "materialized-attention-b1", "tiny-flash-attention-b1", "tiny-materialized-attention-b1",
-                             "flash-attention-b1-f32", "materialized-attention-b1-f32"}));
+                             "flash-attention-b1-f32", "materialized-attention-b1-f32", "mlp-b1-f16",
+                             "flash-attention-b1-f16", "materialized-attention-b1-f16"}));
   EXPECT_EQ(make_workload("tiny-flash-attention-b1", {.repeat = 2, .unrolled = {}}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("tiny-flash-attention-b1", {.repeat = {}, .unrolled = 1}).error().kind, ErrorKind::usage);
   EXPECT_EQ(make_workload("mlp", {}).error().kind, ErrorKind::usage);

@@ -31,6 +31,7 @@ class DistributedExpander::AttentionExpansion {
   Result<void> run() {
     LOW_TRY_VOID(runs_.check_size());
     if (extents_.causal) make_causal_table();
+    LOW_TRY_VOID(put_keys_together());
     const int64_t supersteps = find_work();
     for (int64_t panel = 0; panel < supersteps; ++panel) {
       LOW_TRY_VOID(e_.begin_superstep());
@@ -73,6 +74,27 @@ class DistributedExpander::AttentionExpansion {
     auto tensor = std::make_shared<const Tensor>(std::move(table));
     causal_value_ = e_.new_value(tensor->dtype(), matrix_extents(tensor->shape()));
     causal_value_->constant = std::move(tensor);
+  }
+
+  // In parts that tiles gather them from, if the plan says so.
+  Result<void> put_keys_together() {
+    k_ = region_.values[operands_[1]];
+    v_ = region_.values[operands_[2]];
+    if (plan_.key_parts == 0) return {};
+    LOW_TRY_VOID(e_.begin_superstep());
+    LOW_TRY(const DistributedValueRef k, in_key_parts(k_, extents_.d));
+    LOW_TRY(const DistributedValueRef v, in_key_parts(v_, extents_.dv));
+    e_.end_superstep();
+    k_ = k;
+    v_ = v;
+    return {};
+  }
+  Result<DistributedValueRef> in_key_parts(const DistributedValueRef& from, int64_t width) {
+    const KeyParts parts = key_parts(extents_, plan_, width);
+    const DistributedValueRef to = e_.new_value(from->dtype, {from->rows, from->columns});
+    LOW_TRY(to->shards, e_.new_places(from->dtype, attention_parts(parts.extents, parts.plan), 1));
+    for (const Shard& shard : to->shards) LOW_TRY_VOID(e_.pull_into(from, shard.rect, shard.tile, shard.place));
+    return to;
   }
 
   // Returns the number of supersteps: of the panels that any part takes part in.
@@ -130,8 +152,8 @@ class DistributedExpander::AttentionExpansion {
     const auto of_heads = [&](int64_t size) {
       return Rect{row, work.kv_heads.begin * size, panel.keys.size(), work.kv_heads.size() * size};
     };
-    LOW_TRY(panel.k, e_.pull(region_.values[operands_[1]], of_heads(extents_.d), tile));
-    LOW_TRY(panel.v, e_.pull(region_.values[operands_[2]], of_heads(extents_.dv), tile));
+    LOW_TRY(panel.k, e_.pull(k_, of_heads(extents_.d), tile));
+    LOW_TRY(panel.v, e_.pull(v_, of_heads(extents_.dv), tile));
     if (panel.stage.partial) return panel;
     const Shape& shape = region_.graph.type(result_).shape;
     for (const ValueId extra : runs_.extras()) {
@@ -226,6 +248,7 @@ class DistributedExpander::AttentionExpansion {
   AttentionRuns runs_;
   const AttentionExtents& extents_;
   bool flash_;
+  DistributedValueRef k_, v_;  // where their parts are gathered from
   DistributedValueRef causal_value_;
   std::vector<Work> works_;
   Placed scores_;  // materialized: of one head of the work at hand

@@ -231,7 +231,8 @@ Result<void> DistributedExpander::expect_work(const RegionState& region, const O
     const AttentionExtents extents = attention_extents(region.graph, op);
     constexpr double operands = 4;
     added = operands * static_cast<double>(extents.batch) * static_cast<double>(extents.q_heads) * attention->grid_m *
-            pieces(extents.n, 1, attention->block_n);
+                pieces(extents.n, 1, attention->block_n) +
+            2.0 * attention->key_parts * static_cast<double>(extents.kv_batch * extents.kv_heads);
   } else if (std::holds_alternative<Pointwise>(op.attributes)) {
     // Operands whose rows repeat in a pattern are put together row by row.
     const int64_t rows = matrix_extents(region.graph.type(region.graph.result(op)).shape).rows;
