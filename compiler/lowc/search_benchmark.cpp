@@ -45,7 +45,8 @@ Result<Measurement> measure(const CompileCommand& command, const Graph& model, c
   result.expanded_cycles = planned.finalists[planned.chosen].cost.total.cycles;
   if (!command.exhaustive) return result;
   ExhaustiveOptions exhaustive;
-  exhaustive.bound_cycles = result.searched_cycles * (1 + 1e-9);  // sums in another order differ
+  exhaustive.tolerance = 1e-3;
+  exhaustive.bound_cycles = result.searched_cycles * 1.01;  // what the tolerance may add up to, and more
   auto best = search_exhaustively(graph, machine, exhaustive);
   if (best) {
     result.exhaustive = *best;

@@ -91,42 +91,6 @@ DistributedLayout iterated(const DistributedLayout& layout, int64_t count) {
   return result;
 }
 
-// The fastest of different grids, then whatever is next; one of them needs least memory.
-std::vector<RegionChoice> finalists_of(std::vector<RegionChoice> all, size_t wanted) {
-  std::vector<size_t> order(all.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::sort(order, [&](size_t a, size_t b) {
-    if (all[a].cost.cycles != all[b].cost.cycles) return all[a].cost.cycles < all[b].cost.cycles;
-    return all[a].need() != all[b].need() ? all[a].need() < all[b].need() : a < b;
-  });
-  std::vector<size_t> kept;
-  const auto add = [&](bool distinct) {
-    for (const size_t i : order) {
-      if (kept.size() == wanted) return;
-      const bool known = std::ranges::any_of(kept, [&](size_t other) {
-        return distinct ? all[other].grids == all[i].grids : all[other].plan == all[i].plan;
-      });
-      if (!known) kept.push_back(i);
-    }
-  };
-  add(true);
-  add(false);
-  if (wanted > 1 && !all.empty()) {
-    const auto least = std::ranges::min_element(all, {}, &RegionChoice::need);
-    const auto index = static_cast<size_t>(least - all.begin());
-    const bool known = std::ranges::any_of(kept, [&](size_t other) { return all[other].need() <= all[index].need(); });
-    if (!known) {
-      if (kept.size() == wanted) kept.pop_back();
-      kept.push_back(index);
-    }
-  }
-  std::vector<RegionChoice> result;
-  for (const size_t i : order) {
-    if (std::ranges::find(kept, i) != kept.end()) result.push_back(std::move(all[i]));
-  }
-  return result;
-}
-
 // The decisions for one operation: what they are made of, and what is asked of them.
 class OpChoices {
   template <typename Plan, typename Extents>
@@ -445,10 +409,6 @@ Result<std::vector<Choice>> DistributedMemory::output_choices(size_t index, Layo
 size_t DistributedMemory::beam_width(size_t waiting) const {
   const auto times = std::clamp<int64_t>(static_cast<int64_t>(waiting) - 1, 1, 4);
   return static_cast<size_t>(context_.options.beam) * static_cast<size_t>(times);
-}
-
-std::vector<RegionChoice> DistributedMemory::finalists(std::vector<RegionChoice> all) const {
-  return finalists_of(std::move(all), static_cast<size_t>(context_.options.finalists));
 }
 
 std::string DistributedMemory::describe_output(size_t op, const Choice& choice) const {

@@ -27,7 +27,6 @@ class DistributedMemory final : public RegionMemory {
   uint32_t output_written_by(ValueId value) const override { return writers_.output[value]; }
   bool counted_elsewhere(ValueId value) const override { return writers_.output[value] != OutputWriters::none; }
   bool counted_elsewhere(size_t output) const override { return output_index(output) < kept_; }
-  std::vector<RegionChoice> finalists(std::vector<RegionChoice> all) const override;
   std::string describe_output(size_t op, const Choice& choice) const override;
   bool carried_values_stay() const override { return true; }
   std::vector<LayoutNumber> enter(const Op& op, std::span<const LayoutNumber> operands, Entrance& entrance) override;

@@ -1,10 +1,10 @@
 // Exhaustive search: what the best of all plans in the search's space costs. For small graphs; the beam is judged by
 // it.
 //
-// Every decision for every operation is combined with every one for those before it. Partial plans that no later
-// operation can tell apart (the same layouts of what is still read) are counted once, with the least cost among them,
-// which loses none but for what a superstep that they share would cost. Memory is not looked at: no plan that fits is
-// better than what is found here.
+// Every decision for every operation is combined with every one for those before it. Of partial plans that no later
+// operation can tell apart (the same layouts of what is still read), one is left out if another one costs no more,
+// whatever joins the superstep that may still be joined. Memory is not looked at: no plan that fits is better than what
+// is found here.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,9 @@ struct ExhaustiveOptions {
   int64_t steps = 5'000'000;  // candidates evaluated and partial plans extended, at most
   // Partial plans that cost more are not gone on with: a plan's cost, to see whether there is a better one.
   double bound_cycles = std::numeric_limits<double>::infinity();
+  // Each operation's and each partial plan's costs that differ by less than this part of them count as equal: far fewer
+  // steps, for a result that may be above the least by as much for each operation.
+  double tolerance = 0;
 };
 
 struct ExhaustiveResult {
@@ -33,13 +36,15 @@ Result<ExhaustiveResult> search_exhaustively(const Graph& graph, const Machine& 
 // Counts what an enumeration does.
 class StepBudget {
  public:
-  explicit StepBudget(int64_t limit) : limit_(limit) {}
+  explicit StepBudget(int64_t limit, double tolerance) : limit_(limit), tolerance_(tolerance) {}
   // Before `count` more steps. ErrorKind::unsupported if they are too many.
   Result<void> take(size_t count);
   int64_t taken() const { return taken_; }
+  double tolerance() const { return tolerance_; }
 
  private:
   int64_t limit_;
+  double tolerance_;
   int64_t taken_ = 0;
 };
 

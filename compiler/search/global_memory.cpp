@@ -1,6 +1,9 @@
 #include "compiler/search/global_memory.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -15,6 +18,7 @@ namespace {
 struct Ranked {
   size_t index;
   CostSum cost;
+  bool shares = false;  // as in Choice
 };
 
 // By time, then by work that hides behind other work.
@@ -25,12 +29,17 @@ bool is_better(const Ranked& a, const Ranked& b) {
   return a_work != b_work ? a_work < b_work : a.index < b.index;
 }
 
+// Of a decision: what its operation writes, and what it reads of each operand that an operation computes, see
+// RegionMemory; empty if one of them is no chunk.
+using Chunks = std::function<std::vector<int64_t>(const OpPlan&)>;
+
 // Evaluates all candidates and keeps the best `options.finalists`: first the best of each kind (`same` tells whether
-// two candidates are of one kind), then whatever is next. All results lie the same way: searched exhaustively, the
-// cheapest is all that counts.
+// two candidates are of one kind), then whatever is next. Behind them, what may pay in a superstep that is shared: of
+// those that take about as long what computes least, and what moves least, since the rest may hide there; and the best
+// for each list of chunks. Searched exhaustively: all.
 template <typename Candidate, typename Evaluate, typename Same>
 std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& candidates, const Evaluate& evaluate,
-                         const Same& same) {
+                         const Same& same, const Chunks& chunks_of) {
   std::vector<Ranked> all(candidates.size());
   constexpr size_t chunk = 128;  // a candidate costs less than handing it to a thread
   const size_t chunks = (candidates.size() + chunk - 1) / chunk;
@@ -42,7 +51,8 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
   });
   context.candidates += static_cast<int64_t>(candidates.size());
   std::ranges::sort(all, is_better);
-  const size_t wanted = context.exhaustive != nullptr ? 1 : static_cast<size_t>(context.options.finalists);
+  if (context.exhaustive != nullptr) return all;
+  const auto wanted = static_cast<size_t>(context.options.finalists);
   std::vector<Ranked> kept;
   std::vector<Ranked> rest;
   for (const Ranked& ranked : all) {
@@ -54,6 +64,25 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
   }
   for (size_t i = 0; i < rest.size() && kept.size() < wanted; ++i) kept.push_back(rest[i]);
   std::ranges::sort(kept, is_better);
+  const auto add = [&](const Ranked& ranked) {
+    auto same_one = std::ranges::find(kept, ranked.index, &Ranked::index);
+    if (same_one == kept.end()) same_one = kept.insert(kept.end(), ranked);
+    same_one->shares = true;
+  };
+  for (double Cost::* item : {&Cost::compute, &Cost::memory}) {
+    constexpr double about = 1.25;
+    const auto as_fast = std::ranges::find_if(
+        all, [&](const Ranked& ranked) { return ranked.cost.cycles > about * all.front().cost.cycles; });
+    const auto least = std::min_element(all.begin(), as_fast, [&](const Ranked& x, const Ranked& y) {
+      return x.cost.items.*item < y.cost.items.*item;
+    });
+    if (least != as_fast) add(*least);
+  }
+  std::set<std::vector<int64_t>> known;
+  for (const Ranked& ranked : all) {
+    std::vector<int64_t> chunks_read_and_written = chunks_of(candidates[ranked.index]);
+    if (!chunks_read_and_written.empty() && known.insert(std::move(chunks_read_and_written)).second) add(ranked);
+  }
   return kept;
 }
 
@@ -63,17 +92,19 @@ StepWork step_work(const SuperstepWork& superstep) {
 
 // `first`: its superstep, or the first one; none if there is nothing to do.
 template <typename First>
-Choice choice_of(OpPlan plan, const CostSum& cost, const First& first) {
+Choice choice_of(OpPlan plan, const Ranked& ranked, const First& first) {
   Choice choice;
   choice.plan = std::move(plan);
-  choice.cost.add(cost);
-  if (cost.cycles > 0) choice.first = choice.last = step_work(first());
+  choice.cost.add(ranked.cost);
+  choice.shares = ranked.shares;
+  if (ranked.cost.cycles > 0) choice.first = choice.last = step_work(first());
   return choice;
 }
 
 // Calls add(split, cost, superstep), with a function that gives its superstep, for the best splits.
 template <typename Add>
-Result<void> split_choices(SearchContext& context, const SplitWork& work, const Shape& shape, const Add& add) {
+Result<void> split_choices(SearchContext& context, const SplitWork& work, const Shape& shape, const Chunks& chunks,
+                           const Add& add) {
   const std::vector<SplitPlan> space = split_space(context.machine, shape, context.options.candidates_per_op);
   LOW_TRY_VOID(count_candidates(context, space.size()));
   const auto evaluate = [&](const SplitPlan& plan) {
@@ -82,22 +113,22 @@ Result<void> split_choices(SearchContext& context, const SplitWork& work, const 
     return sum;
   };
   const auto same = [](const SplitPlan& a, const SplitPlan& b) { return a.axis == b.axis; };
-  for (const Ranked& ranked : best(context, space, evaluate, same)) {
+  for (const Ranked& ranked : best(context, space, evaluate, same, chunks)) {
     const SplitPlan& split = space[ranked.index];
-    add(split, ranked.cost, [&] { return split_superstep(context.machine, work, split); });
+    add(split, ranked, [&] { return split_superstep(context.machine, work, split); });
   }
   return {};
 }
 
-Result<std::vector<Choice>> matmul_choices(SearchContext& context, const MatmulWork& work) {
+Result<std::vector<Choice>> matmul_choices(SearchContext& context, const MatmulWork& work, const Chunks& chunks) {
   const std::vector<MatmulPlan> space =
       matmul_space(context.machine, work.shape, work.a, work.b, context.options.candidates_per_op);
   LOW_TRY_VOID(count_candidates(context, space.size()));
   const auto evaluate = [&](const MatmulPlan& plan) { return matmul_cost(context.machine, work, plan); };
   std::vector<Choice> choices;
-  for (const Ranked& ranked : best(context, space, evaluate, same_grid)) {
+  for (const Ranked& ranked : best(context, space, evaluate, same_grid, chunks)) {
     const MatmulPlan& plan = space[ranked.index];
-    choices.push_back(choice_of(plan, ranked.cost, [&] { return matmul_superstep(context.machine, work, plan); }));
+    choices.push_back(choice_of(plan, ranked, [&] { return matmul_superstep(context.machine, work, plan); }));
     if (plan.grid_k > 1 && choices.back().last)
       choices.back().last = step_work(partial_sums_superstep(context.machine, work, plan));
     choices.back().working_bytes = partial_sum_bytes(work, plan);
@@ -105,7 +136,7 @@ Result<std::vector<Choice>> matmul_choices(SearchContext& context, const MatmulW
   return choices;
 }
 
-Result<std::vector<Choice>> attention_choices(SearchContext& context, const AttentionWork& work) {
+Result<std::vector<Choice>> attention_choices(SearchContext& context, const AttentionWork& work, const Chunks& chunks) {
   const std::vector<AttentionPlan> space =
       attention_space(context.machine, work.shape, context.options.attention, context.options.candidates_per_op);
   LOW_TRY_VOID(count_candidates(context, space.size()));
@@ -114,9 +145,9 @@ Result<std::vector<Choice>> attention_choices(SearchContext& context, const Atte
     return a.algorithm == b.algorithm && a.grid_m == b.grid_m;
   };
   std::vector<Choice> choices;
-  for (const Ranked& ranked : best(context, space, evaluate, same)) {
+  for (const Ranked& ranked : best(context, space, evaluate, same, chunks)) {
     const AttentionPlan& plan = space[ranked.index];
-    choices.push_back(choice_of(plan, ranked.cost, [&] { return attention_superstep(context.machine, work, plan); }));
+    choices.push_back(choice_of(plan, ranked, [&] { return attention_superstep(context.machine, work, plan); }));
     choices.back().working_bytes = attention_scratch_bytes(context.machine, work.shape, plan);
   }
   return choices;
@@ -166,34 +197,50 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
   };
   std::vector<Layout> layouts;
   for (const LayoutNumber operand : operands) layouts.push_back((*layouts_)[operand]);
+  const Chunks chunks = [&](const OpPlan& plan) -> std::vector<int64_t> {
+    const int64_t written = written_chunk(op, plan);
+    if (written == 0) return {};
+    std::vector<int64_t> result{written};
+    const std::span<const ValueId> values = graph_.operands(op);
+    for (uint32_t j = 0; j < values.size(); ++j) {
+      const Op& producer = graph_.op(graph_.value(values[j]).producer);
+      if (std::holds_alternative<Input>(producer.attributes) || std::holds_alternative<Constant>(producer.attributes))
+        continue;
+      result.push_back(read_chunk(op, j, plan));
+      if (result.back() == 0) return {};
+    }
+    return result;
+  };
+  const Chunks of_copy = [&](const OpPlan& plan) { return chunks(MovementPlan{true, std::get<SplitPlan>(plan)}); };
   std::vector<Choice> choices;
+  const auto wanted = [&] { return context_.exhaustive == nullptr ? std::move(choices) : undominated(op, choices); };
   if (std::holds_alternative<Output>(op.attributes)) {
     if (demand.in_place) return std::vector<Choice>(1);
     const Type& type = graph_.type(graph_.operands(op)[0]);
-    const auto added = split_choices(context_, copy_work(type, layouts[0]), type.shape,
-                                     [&](const SplitPlan& split, const CostSum& cost, const auto& superstep) {
-                                       choices.push_back(choice_of(NoPlan{}, cost, superstep));
+    const auto added = split_choices(context_, copy_work(type, layouts[0]), type.shape, of_copy,
+                                     [&](const SplitPlan& split, const Ranked& ranked, const auto& superstep) {
+                                       choices.push_back(choice_of(NoPlan{}, ranked, superstep));
                                        choices.back().output = split;
                                      });
     if (!added) return failed(added.error());
-    return choices;
+    return wanted();
   }
   const ValueId value = graph_.result(op);
   if (std::holds_alternative<Matmul>(op.attributes)) {
-    auto found = matmul_choices(context_, matmul_work(graph_, op, layouts));
+    auto found = matmul_choices(context_, matmul_work(graph_, op, layouts), chunks);
     if (!found) return failed(found.error());
     choices = std::move(*found);
     if (choices.empty())
       return failed({ErrorKind::unsupported, fmt::format("no block of it fits machine {}", context_.machine.name)});
   } else if (std::holds_alternative<Attention>(op.attributes)) {
-    auto found = attention_choices(context_, attention_work(graph_, op, layouts));
+    auto found = attention_choices(context_, attention_work(graph_, op, layouts), chunks);
     if (!found) return failed(found.error());
     choices = std::move(*found);
     if (choices.empty()) return failed({ErrorKind::unsupported, attention_obstacle(graph_, op)});
   } else if (is_split(op)) {
-    const auto added = split_choices(context_, split_work(graph_, op, layouts), split_shape(graph_, op),
-                                     [&](const SplitPlan& split, const CostSum& cost, const auto& superstep) {
-                                       choices.push_back(choice_of(split, cost, superstep));
+    const auto added = split_choices(context_, split_work(graph_, op, layouts), split_shape(graph_, op), chunks,
+                                     [&](const SplitPlan& split, const Ranked& ranked, const auto& superstep) {
+                                       choices.push_back(choice_of(split, ranked, superstep));
                                      });
     if (!added) return failed(added.error());
   } else if (is_movement(op)) {
@@ -214,9 +261,9 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
     SplitWork work =
         assembled ? assembly_work(graph_, op, layouts) : copy_work(result, view ? *view : row_major(result.shape));
     if (!view && !assembled) work.strided = copy_work(graph_.type(graph_.operands(op)[0]), layouts[0]).strided;
-    const auto added = split_choices(context_, work, result.shape,
-                                     [&](const SplitPlan& split, const CostSum& cost, const auto& superstep) {
-                                       choices.push_back(choice_of(MovementPlan{true, split}, cost, superstep));
+    const auto added = split_choices(context_, work, result.shape, of_copy,
+                                     [&](const SplitPlan& split, const Ranked& ranked, const auto& superstep) {
+                                       choices.push_back(choice_of(MovementPlan{true, split}, ranked, superstep));
                                      });
     if (!added) return failed(added.error());
   }
@@ -227,7 +274,35 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
     choice.results = {place};
     choice.working_bytes += place.bytes;
   }
-  return choices;
+  return wanted();
+}
+
+std::vector<Choice> GlobalMemory::undominated(const Op& op, std::vector<Choice>& choices) const {
+  const auto chunks = [&](const OpPlan& plan) {
+    std::vector<int64_t> result{written_chunk(op, plan)};
+    for (uint32_t j = 0; j < op.operands.count; ++j) result.push_back(read_chunk(op, j, plan));
+    return result;
+  };
+  const auto cycles = [&](const StepWork& work) {
+    return superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes}).total();
+  };
+  // The first superstep, the last one, and all else may come to count on their own.
+  const auto is_no_worse = [&](const Choice& a, const Choice& b) {
+    if (a.view || b.view || a.first.has_value() != b.first.has_value()) return false;
+    if (!a.first) return a.cost.cycles <= b.cost.cycles;
+    const double tolerance = context_.exhaustive->tolerance();
+    return no_worse(*a.first, *b.first, tolerance) && no_worse(*a.last, *b.last, tolerance) &&
+           a.cost.cycles - cycles(*a.first) - cycles(*a.last) <= b.cost.cycles - cycles(*b.first) - cycles(*b.last);
+  };
+  std::map<std::vector<int64_t>, std::vector<size_t>> kept_of;  // by chunks
+  std::vector<Choice> kept;
+  for (Choice& choice : choices) {
+    std::vector<size_t>& alike = kept_of[chunks(choice.plan)];
+    if (std::ranges::any_of(alike, [&](size_t other) { return is_no_worse(kept[other], choice); })) continue;
+    alike.push_back(kept.size());
+    kept.push_back(std::move(choice));
+  }
+  return kept;
 }
 
 size_t GlobalMemory::beam_width(size_t) const { return static_cast<size_t>(context_.options.beam); }
@@ -284,16 +359,6 @@ int64_t GlobalMemory::read_chunk(const Op& op, uint32_t operand, const OpPlan& p
     return operand >= 2 && shape.elements() == result.elements() ? rows * extents.n : 0;
   }
   return 0;
-}
-
-std::vector<RegionChoice> GlobalMemory::finalists(std::vector<RegionChoice> all) const {
-  std::vector<RegionChoice> results;
-  for (RegionChoice& choice : all) {
-    if (results.size() == static_cast<size_t>(context_.options.finalists)) break;
-    const auto same = [&](const RegionChoice& other) { return other.plan == choice.plan; };
-    if (std::ranges::none_of(results, same)) results.push_back(std::move(choice));
-  }
-  return results;
 }
 
 std::string GlobalMemory::describe_output(size_t, const Choice& choice) const {

@@ -23,7 +23,6 @@ class GlobalMemory final : public RegionMemory {
   uint32_t output_written_by(ValueId) const override { return UINT32_MAX; }
   bool counted_elsewhere(ValueId value) const override { return is_output_[value] != 0; }
   bool counted_elsewhere(size_t) const override { return false; }
-  std::vector<RegionChoice> finalists(std::vector<RegionChoice> all) const override;
   std::string describe_output(size_t op, const Choice& choice) const override;
   bool carried_values_stay() const override { return false; }
   std::vector<LayoutNumber> enter(const Op& op, std::span<const LayoutNumber> operands, Entrance& entrance) override;
@@ -33,6 +32,8 @@ class GlobalMemory final : public RegionMemory {
 
  private:
   Choice::Place place_of(ValueId value);
+  // Without those that another one is no worse than, whatever they are joined to.
+  std::vector<Choice> undominated(const Op& op, std::vector<Choice>& choices) const;
 
   SearchContext& context_;
   const Graph& graph_;

@@ -33,6 +33,8 @@ struct StepWork {
   Cost tile;
   double bytes = 0, distinct_bytes = 0;
 };
+// Whether `a` joined to anything takes no longer than `b` joined to it, or longer by a part of `tolerance` at most.
+bool no_worse(const StepWork& a, const StepWork& b, double tolerance);
 
 // A decision for one operation.
 struct Choice {
@@ -47,7 +49,9 @@ struct Choice {
   uint64_t parameter_bytes = 0;  // of constants, for the whole run
   // Of its supersteps the first, which may join others, and the last, which others may join, if they may.
   std::optional<StepWork> first, last;
-  bool view = false;                         // the result lies in the storage of operand 0
+  bool view = false;  // the result lies in the storage of operand 0
+  // Of a beam: tried even if it is not among the first, since its superstep may be one with those before or behind it.
+  bool shares = false;
   std::vector<Place> results;                // of an output: where it lies
   std::shared_ptr<const RegionChoice> body;  // of a repeat
 };
@@ -110,8 +114,6 @@ class RegionMemory {
   // Whether the storage of a value, or what an output (by its operation) copies to, is counted elsewhere.
   virtual bool counted_elsewhere(ValueId value) const = 0;
   virtual bool counted_elsewhere(size_t output) const = 0;
-  // The best of these, at most as many as options say; cheapest first.
-  virtual std::vector<RegionChoice> finalists(std::vector<RegionChoice> all) const = 0;
   virtual std::string describe_output(size_t op, const Choice& choice) const = 0;
 
   // --- repeats

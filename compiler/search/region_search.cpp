@@ -1,6 +1,7 @@
 #include "compiler/search/region_search.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -13,7 +14,25 @@ namespace {
 
 constexpr double endless = std::numeric_limits<double>::infinity();
 
+// Of a matmul, an attention, or those of a repeat's body.
+std::string grids_of(const Choice& choice) {
+  if (choice.body) return choice.body->grids;
+  if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan))
+    return fmt::format("{}x{}x{}x{} ", matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k);
+  if (const auto* attention = std::get_if<AttentionPlan>(&choice.plan))
+    return fmt::format("{}:{}x{}x{} ", name(attention->algorithm), attention->grid_batch, attention->grid_m,
+                       attention->grid_heads);
+  return "";
+}
+
 }  // namespace
+
+bool no_worse(const StepWork& a, const StepWork& b, double tolerance) {
+  const auto is_less = [&](double x, double y) { return x <= y * (1 + tolerance); };
+  return is_less(a.tile.compute, b.tile.compute) && is_less(a.tile.memory, b.tile.memory) &&
+         is_less(a.tile.exchange, b.tile.exchange) && is_less(a.tile.launch, b.tile.launch) &&
+         is_less(a.bytes, b.bytes) && is_less(a.distinct_bytes, b.distinct_bytes);
+}
 
 RegionSearch::RegionSearch(SearchContext& context, const Graph& graph, std::unique_ptr<RegionMemory> memory, int depth)
     : context_(context),
@@ -54,15 +73,15 @@ Result<std::vector<RegionChoice>> RegionSearch::run(const std::vector<LayoutNumb
                               "of machine {} has {}",
                               describe(graph_, i), least, context_.machine.name, memory_->capacity()));
     }
-    states = exhaustive() ? cheapest(std::move(next)) : prune(std::move(next));
+    states = exhaustive() ? undominated(std::move(next)) : prune(std::move(next));
   }
   std::vector<RegionChoice> results;
   for (const State& state : states) results.push_back(collect(state));
-  return exhaustive() ? std::move(results) : memory_->finalists(std::move(results));
+  return exhaustive() ? std::move(results) : finalists_of(std::move(results));
 }
 
 // Matmuls, attention and repeats of at least a tenth of the time keep alternatives, so that finalists differ in what
-// matters; where there is none, the costliest operation does. All others keep their best choice.
+// matters; where there is none, the costliest operation does. All others keep a few.
 Result<void> RegionSearch::find_alternatives() {
   if (exhaustive() || !memory_->keeps_few_alternatives()) {
     alternatives_.assign(std::max<size_t>(graph_.op_count(), 1), SIZE_MAX);
@@ -79,7 +98,8 @@ Result<void> RegionSearch::find_alternatives() {
     cycles[i] = (*choices)[0].cost.cycles;
     total += cycles[i];
   }
-  alternatives_.assign(std::max<size_t>(graph_.op_count(), 1), 1);
+  constexpr size_t few = 3;
+  alternatives_.assign(std::max<size_t>(graph_.op_count(), 1), few);
   const auto finalists = static_cast<size_t>(context_.options.finalists);
   bool any = false;
   for (size_t i = 0; i < graph_.op_count(); ++i) {
@@ -257,7 +277,7 @@ Result<std::vector<RegionChoice>> RegionSearch::closed_loops(RegionSearch& body,
     for (RegionChoice& choice : *choices) closed.push_back(std::move(choice));
   }
   if (closed.empty() && error) return std::unexpected(*error);
-  return exhaustive() ? std::move(closed) : memory_->finalists(std::move(closed));
+  return exhaustive() ? std::move(closed) : finalists_of(std::move(closed));
 }
 
 // --- states
@@ -272,10 +292,11 @@ Result<void> RegionSearch::extend(const State& state, size_t i, double bound, st
   if (exhaustive()) LOW_TRY_VOID(context_.exhaustive->take(choices->size()));
   size_t kept = 0;
   for (const Choice& choice : *choices) {
-    if (!choice.view && kept++ == alternatives_[i]) break;
+    const bool first = choice.view || kept++ < alternatives_[i];
+    if (!first && !choice.shares) continue;
     if (demand.layout != no_layout && !choice.results.empty() && choice.results[0].layout != demand.layout) continue;
-    if (state.cost.cycles + choice.cost.cycles > bound) continue;
     State result = apply(state, i, choice);
+    if (result.cost.cycles > bound) continue;
     if (!exhaustive()) {
       if (result.need() > memory_->capacity()) {
         least = std::min(least, result.need());
@@ -295,6 +316,20 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
   if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes)) return result;
   add_supersteps(result, i, choice);
   result.parameter_bytes += choice.parameter_bytes;
+  if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan)) {
+    result.grids = WordHash()
+                       .add(state.grids)
+                       .add_list(std::array{matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k})
+                       .result();
+  } else if (const auto* attention = std::get_if<AttentionPlan>(&choice.plan)) {
+    result.grids = WordHash()
+                       .add(state.grids)
+                       .add(attention->algorithm)
+                       .add_list(std::array{attention->grid_batch, attention->grid_m, attention->grid_heads})
+                       .result();
+  } else if (choice.body) {
+    result.grids = WordHash().add(state.grids).add_list(choice.body->grids).result();
+  }
   uint64_t others = 0;
   for (const Live& live : result.live) others += live.bytes;
   uint64_t working = choice.working_bytes;
@@ -333,23 +368,27 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
   return result;
 }
 
-// What the operation costs, and who may join its last superstep.
-void RegionSearch::add_supersteps(State& state, size_t i, const Choice& choice) const {
-  if (choice.view || choice.cost.cycles == 0) return;
-  state.cost.add(choice.cost);
+// Whether a tile reads what another one wrote in the last superstep.
+bool RegionSearch::waits(const State& state, size_t i, const Choice& choice) const {
   const Op& op = graph_.op(OpId(i));
-  // Whether a tile reads what another one wrote in the last superstep.
-  bool waits = false;
   const std::span<const ValueId> operands = graph_.operands(op);
-  for (uint32_t j = 0; j < operands.size() && state.open && choice.first; ++j) {
+  for (uint32_t j = 0; j < operands.size() && state.open; ++j) {
     const Live* live = find(state, operands[j]);
     if (live == nullptr) continue;
     const auto written = std::ranges::find(state.fresh, live->root, &std::pair<ValueId, int64_t>::first);
     if (written == state.fresh.end()) continue;
     const int64_t chunk = live->dense ? memory_->read_chunk(op, j, choice.plan) : 0;
-    waits = waits || chunk == 0 || chunk != written->second;
+    if (chunk == 0 || chunk != written->second) return true;
   }
-  const bool joins = state.open && choice.first && !waits;
+  return false;
+}
+
+// What the operation costs, and who may join its last superstep.
+void RegionSearch::add_supersteps(State& state, size_t i, const Choice& choice) const {
+  if (choice.view || choice.cost.cycles == 0) return;
+  state.cost.add(choice.cost);
+  const Op& op = graph_.op(OpId(i));
+  const bool joins = state.open && choice.first && !waits(state, i, choice);
   const auto* matmul = std::get_if<MatmulPlan>(&choice.plan);
   const bool one = matmul == nullptr || matmul->grid_k == 1;  // superstep
   std::optional<StepWork> last = choice.last;
@@ -371,6 +410,17 @@ void RegionSearch::add_cost(CostSum& sum, const StepWork& work, double times) co
   sum.add(superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes}), times);
 }
 
+// Without the open supersteps, whose costs change when others join them.
+std::vector<double> RegionSearch::closed_cycles(std::span<const State> states) const {
+  std::vector<double> result;
+  for (const State& state : states) {
+    CostSum sum = state.cost;
+    if (state.open) add_cost(sum, *state.open, -1);
+    result.push_back(sum.cycles);
+  }
+  return result;
+}
+
 std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) const {
   std::vector<size_t> order(states.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -379,12 +429,19 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
     return states[a].need() != states[b].need() ? states[a].need() < states[b].need() : a < b;
   });
   const std::vector<size_t> views = first_with_same_views(states);
+  const std::vector<double> closed = closed_cycles(states);
   std::vector<size_t> kept;
   for (const size_t i : order) {
-    const auto dominates = [&](size_t other) {
-      return views[other] == views[i] && states[other].need() <= states[i].need();
-    };
-    if (std::ranges::count_if(kept, dominates) < context_.options.finalists) kept.push_back(i);
+    // Of those that no later operation tells apart, one for each list of grids, and one more that gains when its open
+    // superstep is shared.
+    int dominating = 0;
+    bool known = false;
+    for (const size_t other : kept) {
+      if (views[other] != views[i] || states[other].need() > states[i].need()) continue;
+      ++dominating;
+      known = known || (states[other].grids == states[i].grids && closed[other] <= closed[i]);
+    }
+    if (!known && dominating < context_.options.finalists) kept.push_back(i);
   }
   // The fastest, but one place is for what needs least memory: a later operation may have no room otherwise.
   const auto waiting = std::ranges::count_if(states[0].live, [](const Live& live) { return live.root == live.value; });
@@ -400,14 +457,61 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
   return result;
 }
 
-std::vector<RegionSearch::State> RegionSearch::cheapest(std::vector<State> states) const {
+std::vector<RegionSearch::State> RegionSearch::undominated(std::vector<State> states) const {
   const std::vector<size_t> views = first_with_same_views(states);
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (states[i].cost.cycles < states[views[i]].cost.cycles) states[views[i]].cost = states[i].cost;
-  }
+  const std::vector<double> closed = closed_cycles(states);
+  std::vector<size_t> order(states.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    return closed[a] != closed[b] ? closed[a] < closed[b]
+                                  : std::pair(states[a].cost.cycles, a) < std::pair(states[b].cost.cycles, b);
+  });
+  std::unordered_map<size_t, std::vector<size_t>> kept_of;  // by views; looked up only
   std::vector<State> result;
-  for (size_t i = 0; i < states.size(); ++i) {
-    if (views[i] == i) result.push_back(std::move(states[i]));
+  for (const size_t i : order) {
+    std::vector<size_t>& alike = kept_of[views[i]];
+    const auto dominates = [&](size_t other) {
+      return !states[i].open || no_worse(*result[other].open, *states[i].open, context_.exhaustive->tolerance());
+    };
+    if (std::ranges::any_of(alike, dominates)) continue;
+    alike.push_back(result.size());
+    result.push_back(std::move(states[i]));
+  }
+  return result;
+}
+
+std::vector<RegionChoice> RegionSearch::finalists_of(std::vector<RegionChoice> all) const {
+  const auto wanted = static_cast<size_t>(context_.options.finalists);
+  std::vector<size_t> order(all.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, [&](size_t a, size_t b) {
+    if (all[a].cost.cycles != all[b].cost.cycles) return all[a].cost.cycles < all[b].cost.cycles;
+    return all[a].need() != all[b].need() ? all[a].need() < all[b].need() : a < b;
+  });
+  std::vector<size_t> kept;
+  const auto add = [&](bool distinct) {
+    for (const size_t i : order) {
+      if (kept.size() == wanted) return;
+      const bool known = std::ranges::any_of(kept, [&](size_t other) {
+        return distinct ? all[other].grids == all[i].grids : all[other].plan == all[i].plan;
+      });
+      if (!known) kept.push_back(i);
+    }
+  };
+  add(true);
+  add(false);
+  if (wanted > 1 && !all.empty()) {
+    const auto least = std::ranges::min_element(all, {}, &RegionChoice::need);
+    const auto index = static_cast<size_t>(least - all.begin());
+    const bool known = std::ranges::any_of(kept, [&](size_t other) { return all[other].need() <= all[index].need(); });
+    if (!known) {
+      if (kept.size() == wanted) kept.pop_back();
+      kept.push_back(index);
+    }
+  }
+  std::vector<RegionChoice> result;
+  for (const size_t i : order) {
+    if (std::ranges::find(kept, i) != kept.end()) result.push_back(std::move(all[i]));
   }
   return result;
 }
@@ -432,16 +536,9 @@ RegionChoice RegionSearch::collect(const State& state) const {
     if (output && choice.cost.cycles == 0) continue;  // written in place
     ExplanationLine line{depth_, describe(graph_, i), describe(choice.plan), choice.cost};
     if (output) line.decision = memory_->describe_output(i, choice);
-    if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan)) {
-      result.grids += fmt::format("{}x{}x{}x{} ", matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k);
-    }
-    if (const auto* attention = std::get_if<AttentionPlan>(&choice.plan)) {
-      result.grids += fmt::format("{}:{}x{}x{} ", name(attention->algorithm), attention->grid_batch, attention->grid_m,
-                                  attention->grid_heads);
-    }
+    result.grids += grids_of(choice);
     if (choice.body) {
       line.decision = fmt::format("{} times", std::get<Repeat>(op.attributes).count);
-      result.grids += choice.body->grids;
     }
     result.lines.push_back(std::move(line));
     if (!choice.body) continue;

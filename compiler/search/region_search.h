@@ -3,7 +3,7 @@
 // A state is a prefix of decisions. States differ, for what is still to come, in where live values lie and in the memory
 // that is left; among those that agree in the former, a state is dropped when as many as there are finalists are both
 // faster and smaller. States that do not fit are dropped at once. Operations that do not read what the last superstep
-// wrote share it, as they do when they are expanded. Searched exhaustively, the cheapest of states that
+// wrote share it, as they do when they are expanded. Searched exhaustively, of states that
 // agree is kept, of all that there are, whatever they need.
 //
 // Where a carried value of a Repeat has to stay where it is, a body is searched twice: freely, with the carried values
@@ -51,6 +51,7 @@ class RegionSearch {
     // What the last superstep does, if it may be joined; what it wrote, by value, and its written_chunk.
     std::optional<StepWork> open;
     std::vector<std::pair<ValueId, int64_t>> fresh;
+    uint64_t grids = 0;  // of its matmuls and attentions, hashed: what tells finalists apart
     uint64_t need() const { return working_bytes + parameter_bytes; }
   };
   struct Node {
@@ -85,10 +86,14 @@ class RegionSearch {
 
   Result<void> extend(const State& state, size_t i, double bound, std::vector<State>& next, uint64_t& least);
   State apply(const State& state, size_t i, const Choice& choice) const;
+  bool waits(const State& state, size_t i, const Choice& choice) const;
   void add_supersteps(State& state, size_t i, const Choice& choice) const;
   void add_cost(CostSum& sum, const StepWork& work, double times) const;
+  std::vector<double> closed_cycles(std::span<const State> states) const;
   std::vector<State> prune(std::vector<State> states) const;
-  std::vector<State> cheapest(std::vector<State> states) const;
+  std::vector<State> undominated(std::vector<State> states) const;
+  // The fastest of different grids, then whatever is next; one of them needs least memory.
+  std::vector<RegionChoice> finalists_of(std::vector<RegionChoice> all) const;
   RegionChoice collect(const State& state) const;
 
   SearchContext& context_;

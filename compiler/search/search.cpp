@@ -99,7 +99,7 @@ Result<void> StepBudget::take(size_t count) {
 
 Result<ExhaustiveResult> search_exhaustively(const Graph& graph, const Machine& machine,
                                              const ExhaustiveOptions& options) {
-  StepBudget budget(std::max<int64_t>(options.steps, 0));
+  StepBudget budget(std::max<int64_t>(options.steps, 0), options.tolerance);
   ThreadPool pool(1);
   SearchOptions all;
   all.candidates_per_op = max_exhaustive_space;

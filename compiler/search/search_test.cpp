@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 
@@ -206,22 +207,27 @@ TEST(Search, PeakMemoryIsThatOfLiveIntermediates) {
 }
 
 TEST(Search, CopiesPayWhereManyReadThem) {
-  // A transpose that three pointwise operations read: three strided reads, or one and a superstep.
-  GraphBuilder builder;
-  const ValueId x = builder.input("x", {DType::f32, {300, 500}});
-  const ValueId t = builder.transpose(x, {1, 0});
-  for (const char* name : {"a", "b", "c"}) {
-    ExprBuilder expr(1);
-    const uint16_t scaled = expr.binary(ExprOp::mul, expr.input(0, DType::f32), expr.constant(DType::f32, name[0]));
-    const ValueId operands[] = {t};
-    builder.output(name, builder.pointwise(std::move(expr).finish(scaled), operands));
+  // A transpose that one or three pointwise operations read: a strided read each, or one. Each tile reads what it copied
+  // itself, so that the copy takes no superstep of its own.
+  const auto copies = [](std::span<const double> factors, double launch) {
+    GraphBuilder builder;
+    const ValueId x = builder.input("x", {DType::f32, {300, 500}});
+    const ValueId t = builder.transpose(x, {1, 0});
+    for (const double factor : factors) {
+      ExprBuilder expr(1);
+      const uint16_t scaled = expr.binary(ExprOp::mul, expr.input(0, DType::f32), expr.constant(DType::f32, factor));
+      const ValueId operands[] = {t};
+      builder.output(std::to_string(factor), builder.pointwise(std::move(expr).finish(scaled), operands));
+    }
+    Machine machine = host();
+    machine.launch_cycles = launch;
+    const SearchResult result = found(test::finish(std::move(builder)), machine);
+    return std::get<MovementPlan>(result.finalists[0].plan.region.ops[1]).copy;
+  };
+  for (const double launch : {0.0, 1e9}) {
+    EXPECT_TRUE(copies(std::array{2.0, 3.0, 4.0}, launch));
+    EXPECT_FALSE(copies(std::array{2.0}, launch));
   }
-  const Graph graph = test::finish(std::move(builder));
-  Machine machine = host();
-  machine.launch_cycles = 0;
-  EXPECT_TRUE(std::get<MovementPlan>(found(graph, machine).finalists[0].plan.region.ops[1]).copy);
-  machine.launch_cycles = 1e9;
-  EXPECT_FALSE(std::get<MovementPlan>(found(graph, machine).finalists[0].plan.region.ops[1]).copy);
 }
 
 TEST(Search, Explanation) {
