@@ -433,13 +433,13 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
   std::vector<size_t> kept;
   for (const size_t i : order) {
     // Of those that no later operation tells apart, one for each list of grids, and one more that gains when its open
-    // superstep is shared.
+    // superstep is shared; of those without one, whatever the grids.
     int dominating = 0;
     bool known = false;
     for (const size_t other : kept) {
       if (views[other] != views[i] || states[other].need() > states[i].need()) continue;
       ++dominating;
-      known = known || (states[other].grids == states[i].grids && closed[other] <= closed[i]);
+      known = known || (states[i].open && states[other].grids == states[i].grids && closed[other] <= closed[i]);
     }
     if (!known && dominating < context_.options.finalists) kept.push_back(i);
   }
