@@ -69,7 +69,7 @@ class Mask {
 
 }  // namespace
 
-Tensor attention(const Attention& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+Tensor compute(const Attention& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   const Heads q = split(*operands[0], attributes.q_heads);
   const Heads k = split(*operands[1], attributes.kv_heads);
   const Heads v = split(*operands[2], attributes.kv_heads);

@@ -30,7 +30,9 @@ int64_t resolve(int64_t index, int64_t extent) {
 
 }  // namespace
 
-Tensor gather(const Gather& attributes, const Tensor& data, const Tensor& indices, const Shape& shape) {
+Tensor compute(const Gather& attributes, Operands operands, const Type& type, ThreadPool*) {
+  const Tensor &data = *operands[0], &indices = *operands[1];
+  const Shape& shape = type.shape;
   Tensor result(data.dtype(), shape);
   const int64_t elements = result.elements();
   for (int64_t i = 0; i < elements; ++i) {

@@ -150,7 +150,7 @@ std::vector<T> accumulate(const Matmul& attributes, const Tensor& a, const Tenso
 
 }  // namespace
 
-Tensor matmul(const Matmul& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+Tensor compute(const Matmul& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   const bool real = is_float(attributes.accumulate);
   std::vector<double> reals;
   std::vector<uint64_t> integers;

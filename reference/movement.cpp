@@ -28,25 +28,29 @@ void copy_bytes(std::span<std::byte> to, std::span<const std::byte> from) {
 
 }  // namespace
 
-Tensor reshape(const Tensor& operand, const Shape& shape) {
-  Tensor result(operand.dtype(), shape);
+Tensor compute(const Reshape&, Operands operands, const Type& type, ThreadPool*) {
+  const Tensor& operand = *operands[0];
+  Tensor result(operand.dtype(), type.shape);
   copy_bytes(result.bytes(), operand.bytes());
   return result;
 }
 
-Tensor transpose(const Tensor& operand, const Shape& permutation) {
+Tensor compute(const Transpose& attributes, Operands operands, const Type&, ThreadPool*) {
+  const Tensor& operand = *operands[0];
   const Shape own = operand.shape().row_major_strides();
-  Shape shape = permutation;
-  Strides strides = permutation;
-  for (int axis = 0; axis < permutation.rank(); ++axis) {
-    const int from = static_cast<int>(permutation[axis]);
+  Shape shape = attributes.permutation;
+  Strides strides = attributes.permutation;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int from = static_cast<int>(attributes.permutation[axis]);
     shape[axis] = operand.shape()[from];
     strides[axis] = own[from];
   }
   return strided(operand, shape, 0, strides);
 }
 
-Tensor slice(const Tensor& operand, const Slice& attributes, const Shape& shape) {
+Tensor compute(const Slice& attributes, Operands operands, const Type& type, ThreadPool*) {
+  const Tensor& operand = *operands[0];
+  const Shape& shape = type.shape;
   if (shape.elements() == 0) return Tensor(operand.dtype(), shape);
   const Shape own = operand.shape().row_major_strides();
   int64_t base = 0;
@@ -59,13 +63,14 @@ Tensor slice(const Tensor& operand, const Slice& attributes, const Shape& shape)
   return strided(operand, shape, base, strides);
 }
 
-Tensor expand(const Tensor& operand, const Shape& shape) {
-  return strided(operand, shape, 0, broadcast_strides(operand.shape(), shape));
+Tensor compute(const Expand&, Operands operands, const Type& type, ThreadPool*) {
+  return strided(*operands[0], type.shape, 0, broadcast_strides(operands[0]->shape(), type.shape));
 }
 
-Tensor concat(Operands operands, int axis, const Shape& shape) {
-  Tensor result(operands[0]->dtype(), shape);
-  const Strides strides = shape.row_major_strides();
+Tensor compute(const Concat& attributes, Operands operands, const Type& type, ThreadPool*) {
+  const int axis = attributes.axis;
+  Tensor result(operands[0]->dtype(), type.shape);
+  const Strides strides = type.shape.row_major_strides();
   int64_t start = 0;  // along the axis
   for (const auto& operand : operands) {
     Walk walk(operand->shape(), {strides}, 0);
@@ -78,7 +83,8 @@ Tensor concat(Operands operands, int axis, const Shape& shape) {
   return result;
 }
 
-Tensor pad(const Pad& attributes, Operands operands, const Shape& shape) {
+Tensor compute(const Pad& attributes, Operands operands, const Type& type, ThreadPool*) {
+  const Shape& shape = type.shape;
   const Tensor& operand = *operands[0];
   const Shape& from = operand.shape();
   const Strides strides = from.row_major_strides();

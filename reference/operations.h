@@ -1,5 +1,6 @@
-// The operations of a Graph, one function each. Operands have been verified against the attributes; `result` is the
-// type that the graph states. `pool` may be null; the result does not depend on it.
+// The operations of a Graph, one function each, but for those that compute nothing and Repeat. Operands have been
+// verified against the attributes; `result` is the type that the graph states. `pool` may be null; the result does not
+// depend on it.
 #pragma once
 
 #include <span>
@@ -12,37 +13,24 @@ namespace low::reference {
 
 using Operands = std::span<const std::shared_ptr<const Tensor>>;
 
-// pointwise.cpp
-Tensor pointwise(const Pointwise& attributes, Operands operands, const Type& result, ThreadPool* pool);
-Tensor quantize(const Quantize& attributes, Operands operands, const Type& result, ThreadPool* pool);
-Tensor dequantize(const Dequantize& attributes, Operands operands, const Type& result, ThreadPool* pool);
-Tensor cast(const Cast& attributes, const Tensor& operand, const Type& result, ThreadPool* pool);
-
-// matmul.cpp
-Tensor matmul(const Matmul& attributes, Operands operands, const Type& result, ThreadPool* pool);
-
-// movement.cpp: no element changes.
-Tensor reshape(const Tensor& operand, const Shape& shape);
-Tensor transpose(const Tensor& operand, const Shape& permutation);
-Tensor slice(const Tensor& operand, const Slice& attributes, const Shape& shape);
-Tensor expand(const Tensor& operand, const Shape& shape);
-Tensor concat(Operands operands, int axis, const Shape& shape);
-Tensor pad(const Pad& attributes, Operands operands, const Shape& shape);
-// gather.cpp
-Tensor gather(const Gather& attributes, const Tensor& data, const Tensor& indices, const Shape& shape);
-
-// scatter.cpp
-Tensor scatter(const Scatter& attributes, Operands operands);
-// top_k.cpp
-Tensor top_k(const TopK& attributes, const Tensor& operand, const Shape& shape);
-
-// reduce.cpp
-Tensor reduce(const Reduce& attributes, Operands operands, const Type& result, ThreadPool* pool);
-Tensor cumulative(const Cumulative& attributes, const Tensor& operand);
-// rowwise.cpp
-Tensor rowwise(const Rowwise& attributes, Operands operands, const Type& result);
-// attention.cpp
-Tensor attention(const Attention& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Pointwise& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Quantize& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Dequantize& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Cast& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Matmul& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Reshape& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Transpose& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Slice& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Expand& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Concat& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Pad& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Gather& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Scatter& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const TopK& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Reduce& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Cumulative& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Rowwise& attributes, Operands operands, const Type& result, ThreadPool* pool);
+Tensor compute(const Attention& attributes, Operands operands, const Type& result, ThreadPool* pool);
 
 // Element `index` of axis 0, and the reverse: `part` becomes element `index` of `whole`.
 Tensor take(const Tensor& operand, int64_t index);

@@ -36,7 +36,7 @@ double to_real(DType type, const Scalar& scalar) { return convert(scalar, type, 
 
 }  // namespace
 
-Tensor pointwise(const Pointwise& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+Tensor compute(const Pointwise& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   Tensor output(result.dtype, result.shape);
   std::vector<Strides> strides;
   for (const auto& operand : operands) strides.push_back(broadcast_strides(operand->shape(), result.shape));
@@ -54,7 +54,7 @@ Tensor pointwise(const Pointwise& attributes, Operands operands, const Type& res
 
 // QuantizeLinear divides in the scale's type, so the quotient is rounded to it: a value that is a tie there is rounded
 // as a tie.
-Tensor quantize(const Quantize& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+Tensor compute(const Quantize& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   const Tensor& x = *operands[0];
   Tensor output(result.dtype, result.shape);
   const DType division = operands[1]->dtype();
@@ -72,7 +72,7 @@ Tensor quantize(const Quantize& attributes, Operands operands, const Type& resul
   return output;
 }
 
-Tensor dequantize(const Dequantize& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+Tensor compute(const Dequantize& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   const Tensor& x = *operands[0];
   Tensor output(result.dtype, result.shape);
   for_quantized(operands, result.shape, attributes.axis, pool, [&](int64_t i, double scale, const Scalar& zero_point) {
@@ -88,7 +88,8 @@ Tensor dequantize(const Dequantize& attributes, Operands operands, const Type& r
   return output;
 }
 
-Tensor cast(const Cast& attributes, const Tensor& operand, const Type& result, ThreadPool* pool) {
+Tensor compute(const Cast& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+  const Tensor& operand = *operands[0];
   Tensor output(result.dtype, result.shape);
   for_parts(pool, output.elements(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

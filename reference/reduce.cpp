@@ -92,7 +92,7 @@ class Accumulator {
 
 }  // namespace
 
-Tensor reduce(const Reduce& attributes, Operands operands, const Type& result, ThreadPool* pool) {
+Tensor compute(const Reduce& attributes, Operands operands, const Type& result, ThreadPool* pool) {
   const Tensor& x = *operands[0];
   const Strides own = x.shape().row_major_strides();
   Strides kept = own;
@@ -127,7 +127,8 @@ Tensor reduce(const Reduce& attributes, Operands operands, const Type& result, T
   return output;
 }
 
-Tensor cumulative(const Cumulative& attributes, const Tensor& operand) {
+Tensor compute(const Cumulative& attributes, Operands operands, const Type&, ThreadPool*) {
+  const Tensor& operand = *operands[0];
   const Shape& shape = operand.shape();
   Tensor output(operand.dtype(), shape);
   const int64_t stride = shape.row_major_strides()[attributes.axis];

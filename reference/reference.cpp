@@ -26,54 +26,10 @@ class Interpreter {
   std::vector<Handle> operator()(const Input&) const { return {operands_[0]}; }
   std::vector<Handle> operator()(const Constant& constant) const { return {constant.tensor}; }
   std::vector<Handle> operator()(const Output&) const { return {}; }
-  std::vector<Handle> operator()(const Pointwise& attributes) const {
-    return one(pointwise(attributes, operands_, type(0), pool_));
+  template <typename Attributes>
+  std::vector<Handle> operator()(const Attributes& attributes) const {
+    return {share(compute(attributes, operands_, type(0), pool_))};
   }
-  std::vector<Handle> operator()(const Matmul& attributes) const {
-    return one(matmul(attributes, operands_, type(0), pool_));
-  }
-  std::vector<Handle> operator()(const Reshape&) const { return one(reshape(*operands_[0], type(0).shape)); }
-  std::vector<Handle> operator()(const Transpose& attributes) const {
-    return one(transpose(*operands_[0], attributes.permutation));
-  }
-  std::vector<Handle> operator()(const Slice& attributes) const {
-    return one(slice(*operands_[0], attributes, type(0).shape));
-  }
-  std::vector<Handle> operator()(const Expand&) const { return one(expand(*operands_[0], type(0).shape)); }
-  std::vector<Handle> operator()(const Quantize& attributes) const {
-    return one(quantize(attributes, operands_, type(0), pool_));
-  }
-  std::vector<Handle> operator()(const Dequantize& attributes) const {
-    return one(dequantize(attributes, operands_, type(0), pool_));
-  }
-  std::vector<Handle> operator()(const Cast& attributes) const {
-    return one(cast(attributes, *operands_[0], type(0), pool_));
-  }
-
-  std::vector<Handle> operator()(const Concat& attributes) const {
-    return one(concat(operands_, attributes.axis, type(0).shape));
-  }
-  std::vector<Handle> operator()(const Pad& attributes) const { return one(pad(attributes, operands_, type(0).shape)); }
-  std::vector<Handle> operator()(const Gather& attributes) const {
-    return one(gather(attributes, *operands_[0], *operands_[1], type(0).shape));
-  }
-  std::vector<Handle> operator()(const Scatter& attributes) const { return one(scatter(attributes, operands_)); }
-  std::vector<Handle> operator()(const TopK& attributes) const {
-    return one(top_k(attributes, *operands_[0], type(0).shape));
-  }
-  std::vector<Handle> operator()(const Reduce& attributes) const {
-    return one(reduce(attributes, operands_, type(0), pool_));
-  }
-  std::vector<Handle> operator()(const Cumulative& attributes) const {
-    return one(cumulative(attributes, *operands_[0]));
-  }
-  std::vector<Handle> operator()(const Rowwise& attributes) const {
-    return one(rowwise(attributes, operands_, type(0)));
-  }
-  std::vector<Handle> operator()(const Attention& attributes) const {
-    return one(attention(attributes, operands_, type(0), pool_));
-  }
-
   std::vector<Handle> operator()(const Repeat& repeat) const {
     std::vector<Handle> values(operands_.begin(), operands_.begin() + repeat.carried);
     std::vector<Tensor> collected;
@@ -96,7 +52,6 @@ class Interpreter {
 
  private:
   const Type& type(uint32_t result) const { return graph_.type(graph_.result(op_, result)); }
-  static std::vector<Handle> one(Tensor tensor) { return {share(std::move(tensor))}; }
 
   const Graph& graph_;
   const Op& op_;

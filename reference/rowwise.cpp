@@ -29,7 +29,7 @@ void normalize(std::vector<double>& group, bool centred, double epsilon) {
 
 }  // namespace
 
-Tensor rowwise(const Rowwise& attributes, Operands operands, const Type& result) {
+Tensor compute(const Rowwise& attributes, Operands operands, const Type& result, ThreadPool*) {
   const Tensor& x = *operands[0];
   const Shape& shape = x.shape();
   const int64_t elements = x.elements();

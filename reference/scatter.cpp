@@ -42,7 +42,7 @@ int64_t combined(Scatter::Kind kind, DType type, int64_t old, int64_t update) {
 
 }  // namespace
 
-Tensor scatter(const Scatter& attributes, Operands operands) {
+Tensor compute(const Scatter& attributes, Operands operands, const Type&, ThreadPool*) {
   Tensor result = *operands[0];
   const Tensor &indices = *operands[1], &updates = *operands[2];
   const DType type = result.dtype();

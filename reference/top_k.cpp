@@ -24,8 +24,9 @@ bool stands_before(const TopK& attributes, const Tensor& x, int64_t a, int64_t b
 }  // namespace
 
 // Each element is counted: as many stand before it as its rank says.
-Tensor top_k(const TopK& attributes, const Tensor& operand, const Shape& shape) {
-  Tensor result(DType::i64, shape);
+Tensor compute(const TopK& attributes, Operands operands, const Type& type, ThreadPool*) {
+  const Tensor& operand = *operands[0];
+  Tensor result(DType::i64, type.shape);
   if (result.elements() == 0) return result;
   const Shape& from = operand.shape();
   const int64_t extent = from[attributes.axis];

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/emit_expr.h"
@@ -161,7 +162,7 @@ std::string emit_family(const KernelContract& contract, const GatherKernel&) {
 
 std::string emit_family(const KernelContract& contract, const ScatterKernel& kernel) {
   std::string text;
-  constexpr std::string_view names[] = {"Indices", "First", "Updates", "Data", "Result"};
+  constexpr std::string_view names[] = {"Indices", "Updates", "First", "Data", "Result"};
   for (size_t i = 0; i < contract.operands.size(); ++i)
     text += fmt::format("  using {} = {};\n", names[i], operand_type(contract.operands[i]));
   const std::string_view kind = scatter_kinds[static_cast<size_t>(kernel.kind)];
@@ -260,20 +261,41 @@ std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t en
          "}\n\n";
 }
 
-// Without includes and include guards: all is one file.
-void append_header(std::string& text, const DeviceHeader& header) {
-  text += fmt::format("// ---- {} ----\n", header.path);
-  std::string_view rest = header.text;
-  while (!rest.empty()) {
-    const size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    if (line.starts_with("#include \"") || line == "#pragma once") continue;
-    text += line;
-    text += '\n';
+// Headers of the device library in one text: each once, behind those that it includes, without includes and include
+// guards.
+class Headers {
+ public:
+  explicit Headers(const CodeKind& kind) : kind_(kind) {}
+
+  void add(std::string_view path) {
+    if (path == "compiler/kernels/device/target.h") path = kind_.target_header;
+    const auto header = std::ranges::find(device_library(), path, &DeviceHeader::path);
+    LOW_CHECK(header != device_library().end());
+    if (!added_.insert(header->path).second) return;
+    constexpr std::string_view include = "#include \"";
+    std::string own = fmt::format("// ---- {} ----\n", header->path);
+    std::string_view rest = header->text;
+    while (!rest.empty()) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      const std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (line.starts_with(include)) {
+        add(line.substr(include.size(), line.find('"', include.size()) - include.size()));
+      } else if (line != "#pragma once") {
+        own += line;
+        own += '\n';
+      }
+    }
+    text_ += own + '\n';
   }
-  text += '\n';
-}
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  const CodeKind& kind_;
+  std::set<std::string_view> added_;
+  std::string text_;
+};
 
 }  // namespace
 
@@ -283,15 +305,16 @@ std::string emit_source(const KernelSet& kernels, std::string_view target) {
   std::string text =
       "// Kernels of one compiled model: the kernel library, then a description of each kernel, then the entry "
       "points.\n\n";
-  for (const std::string_view path : known->kind->headers) {
-    const auto header = std::ranges::find(device_library(), path, &DeviceHeader::path);
-    LOW_CHECK(header != device_library().end());
-    append_header(text, *header);
-  }
+  const auto count = static_cast<uint32_t>(kernels.contracts.size() + kernels.copies.size());
+  Headers headers(*known->kind);
+  headers.add("runtime/format/abi.h");
+  headers.add(known->kind->target_header);
+  std::set<std::string_view> families;
+  for (uint32_t kernel = 0; kernel < count; ++kernel) families.insert(family_function(kernels, kernel));
+  for (const std::string_view family : families) headers.add(fmt::format("{}{}.h", known->kind->kernels, family));
+  text += std::move(headers).text();
   text += "// ---- kernels ----\nnamespace low::device {\nnamespace {\n\n";
-  for (size_t kernel = 0; kernel < kernels.contracts.size() + kernels.copies.size(); ++kernel) {
-    text += emit_kernel(kernels, static_cast<uint32_t>(kernel));
-  }
+  for (uint32_t kernel = 0; kernel < count; ++kernel) text += emit_kernel(kernels, kernel);
   text += "}  // namespace\n}  // namespace low::device\n\n// ---- entry points ----\n";
   for (size_t entry = 0; entry < kernels.entries.size(); ++entry) text += emit_entry(kernels, *known->kind, entry);
   return text;

@@ -489,13 +489,13 @@ TEST(ScatterKernel, KindsLayoutsAndTypes) {
       c.what = fmt::format("{} of {}, {}", scatter_kinds[kind], name(type), to_string(extents));
       c.contract.family = ScatterKernel{.kind = static_cast<Scatter::Kind>(kind)};
       c.contract.operands = {
-          {kind % 2 == 0 ? DType::i64 : DType::i32, {}}, {DType::i64, {}}, {type, {}}, {type, {}}, {type, {}}};
+          {kind % 2 == 0 ? DType::i64 : DType::i32, {}}, {type, {}}, {DType::i64, {}}, {type, {}}, {type, {}}};
       c.extents = extents;
       const int64_t m = extents[0], n = extents[1], w = extents[2];
       const Strides updates = cases.size() % 3 == 0 ? column_major({m, w}) : Strides{w + 1, 1};
       const Strides data = cases.size() % 4 == 1 ? column_major({n, w}) : Strides{w, 1};
       const Strides result = cases.size() % 5 == 2 ? column_major({n, w}) : Strides{2 * w, 1};
-      c.strides = {Strides{cases.size() % 2 == 0 ? 1 : -2}, Strides{1}, updates, data, result};
+      c.strides = {Strides{cases.size() % 2 == 0 ? 1 : -2}, updates, Strides{1}, data, result};
       cases.push_back(c);  // few combinations of quarters: each is rounded alike
     }
   }
@@ -506,7 +506,7 @@ TEST(ScatterKernel, InPlaceTheLastUpdateWins) {
   KernelSet kernels;
   KernelContract contract{.family = ScatterKernel()};
   const OperandContract matrix{DType::f32, {Access::strided, Access::unit}};
-  contract.operands = {{DType::i64, {Access::unit}}, {DType::i64, {Access::broadcast}}, matrix, matrix, matrix};
+  contract.operands = {{DType::i64, {Access::unit}}, matrix, {DType::i64, {Access::broadcast}}, matrix, matrix};
   testing::add_run(kernels, contract, {5, 3, 2});
   for (const Code& code : testing::compile_and_load(kernels)) {
     Memory memory;
@@ -521,7 +521,7 @@ TEST(ScatterKernel, InPlaceTheLastUpdateWins) {
     memory.write(first, {10});
     memory.write(updates, bits({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
     memory.write(data, bits({-1, -2, -3, -4, -5, -6}));
-    ASSERT_TRUE(memory.run(code, 0, {indices, first, updates, data, data}));
+    ASSERT_TRUE(memory.run(code, 0, {indices, updates, first, data, data}));
     EXPECT_EQ(memory.read(data), bits({-1, -2, 9, 10, 5, 6}));
   }
 }

@@ -74,8 +74,6 @@ constexpr Parameters parameters[] = {
     {"ThresholdedRelu", "", 1, 0},
 };
 
-}  // namespace
-
 Handled import_activation(Node& node) {
   LOW_TRY_VOID(check_float(node));
   float alpha = 0;
@@ -210,6 +208,44 @@ Handled import_bitwise(Node& node) {
     }
   }
   return one(node.emit().pointwise(std::move(expr).finish(result), values));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> activation_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Acos", 7, 1, 1, 1, "", import_activation},
+      {"", "Acosh", 9, 1, 1, 1, "", import_activation},
+      {"", "Asin", 7, 1, 1, 1, "", import_activation},
+      {"", "Asinh", 9, 1, 1, 1, "", import_activation},
+      {"", "Atan", 7, 1, 1, 1, "", import_activation},
+      {"", "Atanh", 9, 1, 1, 1, "", import_activation},
+      {"", "BitShift", 11, 2, 2, 1, "direction", import_bitwise},
+      {"", "BitwiseAnd", 18, 2, 2, 1, "", import_bitwise},
+      {"", "BitwiseNot", 18, 1, 1, 1, "", import_bitwise},
+      {"", "BitwiseOr", 18, 2, 2, 1, "", import_bitwise},
+      {"", "BitwiseXor", 18, 2, 2, 1, "", import_bitwise},
+      {"", "Celu", 12, 1, 1, 1, "alpha", import_activation},
+      {"", "Cosh", 9, 1, 1, 1, "", import_activation},
+      {"", "Elu", 6, 1, 1, 1, "alpha", import_activation},
+      {"", "HardSigmoid", 6, 1, 1, 1, "alpha beta", import_activation},
+      {"", "HardSwish", 14, 1, 1, 1, "", import_activation},
+      {"", "IsInf", 10, 1, 1, 1, "detect_negative detect_positive", import_is_inf},
+      {"", "LeakyRelu", 6, 1, 1, 1, "alpha", import_activation},
+      {"", "Mean", 8, 1, any_number, 1, "", import_sum},
+      {"", "Mish", 18, 1, 1, 1, "", import_activation},
+      {"", "PRelu", 7, 2, 2, 1, "", import_prelu},
+      {"", "Selu", 6, 1, 1, 1, "alpha gamma", import_activation},
+      {"", "Shrink", 9, 1, 1, 1, "bias lambd", import_shrink},
+      {"", "Sinh", 9, 1, 1, 1, "", import_activation},
+      {"", "Softplus", 1, 1, 1, 1, "", import_activation},
+      {"", "Softsign", 1, 1, 1, 1, "", import_activation},
+      {"", "Sum", 8, 1, any_number, 1, "", import_sum},
+      {"", "Swish", 24, 1, 1, 1, "alpha", import_activation},
+      {"", "Tan", 7, 1, 1, 1, "", import_activation},
+      {"", "ThresholdedRelu", 10, 1, 1, 1, "alpha", import_activation},
+  };
+  return rows;
 }
 
 }  // namespace low

@@ -360,8 +360,6 @@ Result<AttentionParts> in_parts(Node& node, const Request& r, const ModelValue& 
   return parts;
 }
 
-}  // namespace
-
 // Inputs: Q, K, V, attn_mask, past_key, past_value and, since opset 24, nonpad_kv_seqlen. Outputs: Y, present_key,
 // present_value, qk_matmul_output. Order: scale, softcap, masks, softmax. Causal: the last query sees all valid keys,
 // the one before it one less, and so on. A row in which no key takes part is 0, in Y and in the weights
@@ -397,6 +395,22 @@ Handled import_attention(Node& node) {
   std::vector<ModelValue> results = {parts.y, k, v};
   if (wants_scores) results.push_back(parts.scores);
   return results;
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> attention_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Attention", 23, 3, 6, 4,
+       "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision", import_attention},
+      {"", "Attention", 24, 3, 7, 4,
+       "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision", import_attention},
+      {"", "Attention", 25, 3, 7, 4,
+       "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size scale softcap "
+       "softmax_precision",
+       import_attention},
+  };
+  return rows;
 }
 
 }  // namespace low

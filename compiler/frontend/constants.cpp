@@ -17,8 +17,6 @@ Tensor float_tensor(std::span<const float> values, const Shape& shape) {
   return tensor;
 }
 
-}  // namespace
-
 Handled import_constant(Node& node) {
   constexpr std::string_view forms[] = {"value", "value_float", "value_floats", "value_int", "value_ints"};
   if (std::ranges::count_if(forms, [&](std::string_view form) { return node.has_attribute(form); }) != 1) {
@@ -94,6 +92,22 @@ Handled import_dropout(Node& node) {
     LOW_TRY(results.emplace_back(), node.emit().expand(constant_value(std::move(one_element)), x.shape()));
   }
   return results;
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> constant_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Constant", 1, 0, 0, 1, "value", import_constant},
+      {"", "Constant", 12, 0, 0, 1, "value value_float value_floats value_int value_ints", import_constant},
+      {"", "ConstantOfShape", 9, 1, 1, 1, "value", import_constant_of_shape},
+      {"", "Dropout", 7, 1, 1, 2, "ratio", import_dropout},
+      {"", "Dropout", 12, 1, 3, 2, "seed", import_dropout},
+      {"", "Shape", 1, 1, 1, 1, "", import_shape},
+      {"", "Shape", 15, 1, 1, 1, "start end", import_shape},
+      {"", "Size", 1, 1, 1, 1, "", import_size},
+  };
+  return rows;
 }
 
 }  // namespace low

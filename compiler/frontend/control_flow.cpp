@@ -263,8 +263,6 @@ Tensor iteration_numbers(int64_t count) {
   return tensor;
 }
 
-}  // namespace
-
 Handled import_scan(Node& node) {
   LOW_TRY(const std::vector<ModelValue> inputs, present_inputs(node, 0));
   LOW_TRY(const size_t scanned, scan_input_count(node, inputs.size()));
@@ -422,6 +420,20 @@ Handled import_if(Node& node) {
     LOW_TRY_VOID(define(scope, name, *outer));
   }
   return import_graph(scope, *branch);
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> control_flow_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "If", 1, 1, 1, any_number, "then_branch else_branch", import_if},
+      {"", "Loop", 1, 0, any_number, any_number, "body", import_loop},
+      {"", "Scan", 8, 0, any_number, any_number, "body num_scan_inputs directions", import_scan_8},
+      {"", "Scan", 9, 1, any_number, any_number,
+       "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions",
+       import_scan},
+  };
+  return rows;
 }
 
 }  // namespace low

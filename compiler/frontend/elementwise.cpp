@@ -110,8 +110,6 @@ Result<ModelValue> scalar_bound(Node& node, int i) {
   return node.emit().reshape(bound, Shape{});
 }
 
-}  // namespace
-
 Handled import_unary(Node& node) {
   const ScalarOperator& entry = lookup(unary_operators, node.op_type());
   LOW_TRY_VOID(check_types(node, entry.accepted));
@@ -309,8 +307,6 @@ Handled import_where(Node& node) {
   return one(node.emit().pointwise(std::move(expr).finish(result), all_inputs(node)));
 }
 
-namespace {
-
 bool is_fnuz(DType type) { return type == DType::f8e4m3fnuz || type == DType::f8e5m2fnuz; }
 
 // Before opset 24 infinity saturates to NaN in the FNUZ formats, as Overflow::saturate has it; since then to the
@@ -337,8 +333,6 @@ Handled cast_to(Node& node, DType to) {
   return one(node.emit().cast(x, to, saturates ? Overflow::saturate : Overflow::propagate));
 }
 
-}  // namespace
-
 Handled import_cast(Node& node) {
   LOW_TRY(const auto to, node.dtype("to"));
   if (!to) return node.invalid("attribute \"to\" is missing");
@@ -346,5 +340,57 @@ Handled import_cast(Node& node) {
 }
 
 Handled import_cast_like(Node& node) { return cast_to(node, node.input(1).dtype()); }
+
+}  // namespace
+
+std::span<const OperatorInfo> elementwise_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Abs", 6, 1, 1, 1, "", import_unary},
+      {"", "Add", 7, 2, 2, 1, "", import_binary},
+      {"", "And", 7, 2, 2, 1, "", import_binary},
+      {"", "Cast", 6, 1, 1, 1, "to", import_cast},
+      {"", "Cast", 19, 1, 1, 1, "to saturate", import_cast},
+      {"", "Cast", 24, 1, 1, 1, "to saturate round_mode", import_cast},  // round_mode is for E8M0 alone
+      {"", "CastLike", 15, 2, 2, 1, "", import_cast_like},
+      {"", "CastLike", 19, 2, 2, 1, "saturate", import_cast_like},
+      {"", "CastLike", 24, 2, 2, 1, "saturate round_mode", import_cast_like},
+      {"", "Ceil", 6, 1, 1, 1, "", import_unary},
+      {"", "Clip", 6, 1, 1, 1, "min max", import_clip_attributes},
+      {"", "Clip", 11, 1, 3, 1, "", import_clip},
+      {"", "Cos", 7, 1, 1, 1, "", import_unary},
+      {"", "Div", 7, 2, 2, 1, "", import_binary},
+      {"", "Equal", 7, 2, 2, 1, "", import_comparison},
+      {"", "Erf", 9, 1, 1, 1, "", import_unary},
+      {"", "Exp", 6, 1, 1, 1, "", import_unary},
+      {"", "Floor", 6, 1, 1, 1, "", import_unary},
+      {"", "Gelu", 20, 1, 1, 1, "approximate", import_gelu},
+      {"", "Greater", 7, 2, 2, 1, "", import_comparison},
+      {"", "GreaterOrEqual", 12, 2, 2, 1, "", import_comparison},
+      {"", "IsNaN", 9, 1, 1, 1, "", import_unary},
+      {"", "Less", 7, 2, 2, 1, "", import_comparison},
+      {"", "LessOrEqual", 12, 2, 2, 1, "", import_comparison},
+      {"", "Log", 6, 1, 1, 1, "", import_unary},
+      {"", "Max", 6, 1, any_number, 1, "", import_min_max},
+      {"", "Min", 6, 1, any_number, 1, "", import_min_max},
+      {"", "Mod", 10, 2, 2, 1, "fmod", import_binary},
+      {"", "Mul", 7, 2, 2, 1, "", import_binary},
+      {"", "Neg", 6, 1, 1, 1, "", import_unary},
+      {"", "Not", 1, 1, 1, 1, "", import_unary},
+      {"", "Or", 7, 2, 2, 1, "", import_binary},
+      {"", "Pow", 7, 2, 2, 1, "", import_pow},
+      {"", "Reciprocal", 6, 1, 1, 1, "", import_unary},
+      {"", "Relu", 6, 1, 1, 1, "", import_relu},
+      {"", "Round", 11, 1, 1, 1, "", import_unary},
+      {"", "Sigmoid", 6, 1, 1, 1, "", import_unary},
+      {"", "Sign", 9, 1, 1, 1, "", import_unary},
+      {"", "Sin", 7, 1, 1, 1, "", import_unary},
+      {"", "Sqrt", 6, 1, 1, 1, "", import_unary},
+      {"", "Sub", 7, 2, 2, 1, "", import_binary},
+      {"", "Tanh", 6, 1, 1, 1, "", import_unary},
+      {"", "Where", 9, 3, 3, 1, "", import_where},
+      {"", "Xor", 7, 2, 2, 1, "", import_binary},
+  };
+  return rows;
+}
 
 }  // namespace low

@@ -4,6 +4,7 @@
 // with the handler that understands it; the row with the largest `since` that is not above the model's opset counts.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -106,16 +107,17 @@ class Node {
 using Handled = Result<std::vector<ModelValue>>;
 using Handler = Handled (*)(Node&);
 
+constexpr int any_number = std::numeric_limits<int>::max();  // of inputs or outputs
 struct OperatorInfo {
   std::string_view domain;
   std::string_view name;
-  int since = 1;
+  int since = 1;                       // the first opset
   int min_inputs = 0, max_inputs = 0;  // the first min_inputs must be there
   int max_outputs = 1;
   std::string_view attributes;  // names, separated by blanks; others are refused
   Handler handler = nullptr;
 };
-// Nothing if the operator is unknown, or newer than the opset.
+// Null if the operator is unknown, or newer than the opset.
 const OperatorInfo* find_operator(std::string_view domain, std::string_view name, int64_t opset);
 
 // Imports the nodes of a (sub)graph or function in order.
@@ -150,78 +152,23 @@ Result<std::vector<bool>> mark_axes(const Node& node, std::span<const int64_t> a
 // In quotes, with bytes that are not printable ASCII escaped, and shortened: names come from the file.
 std::string in_quotes(std::string_view name);
 
-// Handlers, by file.
-Handled import_unary(Node& node);  // elementwise.cpp
-Handled import_binary(Node& node);
-Handled import_comparison(Node& node);
-Handled import_logical(Node& node);
-Handled import_relu(Node& node);
-Handled import_gelu(Node& node);
-Handled import_pow(Node& node);
-Handled import_min_max(Node& node);
-Handled import_clip_attributes(Node& node);
-Handled import_clip(Node& node);
-Handled import_where(Node& node);
-Handled import_cast(Node& node);
-Handled import_cast_like(Node& node);
-Handled import_activation(Node& node);  // activations.cpp
-Handled import_shrink(Node& node);
-Handled import_prelu(Node& node);
-Handled import_sum(Node& node);
-Handled import_is_inf(Node& node);
-Handled import_bitwise(Node& node);
-Handled import_reduce(Node& node);  // reduce.cpp
-Handled import_arg_extreme(Node& node);
-Handled import_cum_sum(Node& node);
-Handled import_softmax(Node& node);  // normalization.cpp
-Handled import_hardmax(Node& node);
-Handled import_layer_normalization(Node& node);
-Handled import_group_normalization(Node& node);
-Handled import_instance_normalization(Node& node);
-Handled import_batch_normalization(Node& node);
-Handled import_mean_variance_normalization(Node& node);
-Handled import_lp_normalization(Node& node);
-Handled import_attention(Node& node);         // attention.cpp
-Handled import_rotary_embedding(Node& node);  // rotary_embedding.cpp
-Handled import_concat(Node& node);            // slicing.cpp
-Handled import_slice_attributes(Node& node);
-Handled import_slice(Node& node);
-Handled import_split(Node& node);
-Handled import_pad_attributes(Node& node);
-Handled import_pad(Node& node);
-Handled import_tile(Node& node);
-Handled import_depth_to_space(Node& node);
-Handled import_space_to_depth(Node& node);
-Handled import_gather(Node& node);  // indexing.cpp
-Handled import_gather_elements(Node& node);
-Handled import_gather_nd(Node& node);
-Handled import_scatter_elements(Node& node);  // scatter.cpp
-Handled import_scatter_nd(Node& node);
-Handled import_top_k(Node& node);  // indexing.cpp
-Handled import_one_hot(Node& node);
-Handled import_trilu(Node& node);
-Handled import_eye_like(Node& node);
-Handled import_range(Node& node);
-Handled import_matmul(Node& node);  // matmul.cpp
-Handled import_gemm(Node& node);
-Handled import_quantize(Node& node);  // quantize.cpp
-Handled import_dequantize(Node& node);
-Handled import_reshape(Node& node);  // movement.cpp
-Handled import_transpose(Node& node);
-Handled import_squeeze(Node& node);
-Handled import_unsqueeze(Node& node);
-Handled import_flatten(Node& node);
-Handled import_expand(Node& node);
-Handled import_identity(Node& node);
-Handled import_constant(Node& node);  // constants.cpp
-Handled import_constant_of_shape(Node& node);
-Handled import_shape(Node& node);
-Handled import_size(Node& node);
-Handled import_dropout(Node& node);
-Handled import_scan_8(Node& node);  // control_flow.cpp
-Handled import_scan(Node& node);
-Handled import_loop(Node& node);
-Handled import_if(Node& node);
+// The operators whose handlers stand in a file: one row for each form that we tell apart, sorted by name and opset.
+// Changes of allowed dtypes alone do not make a row: newer opsets allow more, and a model that uses them means the same
+// in every opset.
+std::span<const OperatorInfo> activation_operators();
+std::span<const OperatorInfo> attention_operators();
+std::span<const OperatorInfo> constant_operators();
+std::span<const OperatorInfo> control_flow_operators();
+std::span<const OperatorInfo> elementwise_operators();
+std::span<const OperatorInfo> indexing_operators();
+std::span<const OperatorInfo> matmul_operators();
+std::span<const OperatorInfo> movement_operators();
+std::span<const OperatorInfo> normalization_operators();
+std::span<const OperatorInfo> quantize_operators();
+std::span<const OperatorInfo> reduce_operators();
+std::span<const OperatorInfo> rotary_embedding_operators();
+std::span<const OperatorInfo> scatter_operators();
+std::span<const OperatorInfo> slicing_operators();
 // A model-local function; null if the model has none of this name.
 Result<bool> import_function_call(Scope& scope, const onnx::NodeProto& node,
                                   std::vector<ModelValue>& results);  // functions.cpp

@@ -64,8 +64,6 @@ uint16_t compare_diagonal(ExprBuilder& expr, ExprOp op, int64_t k) {
   return expr.binary(op, difference, expr.constant_bits(DType::i64, static_cast<uint64_t>(k)));
 }
 
-}  // namespace
-
 Handled import_gather(Node& node) {
   const ModelValue& data = node.input(0);
   LOW_TRY(const int64_t stated, node.integer("axis", 0));
@@ -240,6 +238,26 @@ Handled import_range(Node& node) {
     }
   }
   return std::vector{constant_value(std::move(tensor))};
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> indexing_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "EyeLike", 9, 1, 1, 1, "dtype k", import_eye_like},
+      {"", "Gather", 1, 2, 2, 1, "axis", import_gather},
+      {"", "GatherElements", 11, 2, 2, 1, "axis", import_gather_elements},
+      {"", "GatherND", 11, 2, 2, 1, "", import_gather_nd},
+      {"", "GatherND", 12, 2, 2, 1, "batch_dims", import_gather_nd},
+      {"", "OneHot", 9, 3, 3, 1, "axis", import_one_hot},
+      {"", "Range", 11, 3, 3, 1, "", import_range},
+      {"", "Range", 27, 3, 3, 1, "stash_type", import_range},
+      {"", "TopK", 1, 1, 1, 2, "axis k", import_top_k},
+      {"", "TopK", 10, 2, 2, 2, "axis", import_top_k},
+      {"", "TopK", 11, 2, 2, 2, "axis largest sorted", import_top_k},
+      {"", "Trilu", 14, 1, 2, 1, "upper", import_trilu},
+  };
+  return rows;
 }
 
 }  // namespace low

@@ -35,8 +35,6 @@ Result<DType> check_operands(const Node& node) {
   return *accumulate;
 }
 
-}  // namespace
-
 // As numpy.matmul: a 1-D operand gets a dimension of extent 1 (before a, after b) and the result loses it.
 Handled import_matmul(Node& node) {
   LOW_TRY(const DType accumulate, check_operands(node));
@@ -105,6 +103,17 @@ Handled import_gemm(Node& node) {
   }
   const uint16_t rounded = expr.convert(result, type);
   return one(node.emit().pointwise(std::move(expr).finish(rounded), operands));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> matmul_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Gemm", 7, 3, 3, 1, "alpha beta transA transB", import_gemm},
+      {"", "Gemm", 11, 2, 3, 1, "alpha beta transA transB", import_gemm},
+      {"", "MatMul", 1, 2, 2, 1, "", import_matmul},
+  };
+  return rows;
 }
 
 }  // namespace low

@@ -33,8 +33,6 @@ Result<std::optional<std::vector<int64_t>>> axes_of(const Node& node) {
   return axes;
 }
 
-}  // namespace
-
 // Extent 0 copies the input's (unless allowzero), one -1 takes what is left.
 Handled import_reshape(Node& node) {
   LOW_TRY(std::vector<int64_t> extents, node.constant_integers(1, "the shape"));
@@ -147,5 +145,23 @@ Handled import_expand(Node& node) {
 }
 
 Handled import_identity(Node& node) { return std::vector{node.input(0)}; }
+
+}  // namespace
+
+std::span<const OperatorInfo> movement_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Expand", 8, 2, 2, 1, "", import_expand},
+      {"", "Flatten", 1, 1, 1, 1, "axis", import_flatten},
+      {"", "Identity", 1, 1, 1, 1, "", import_identity},
+      {"", "Reshape", 5, 2, 2, 1, "", import_reshape},
+      {"", "Reshape", 14, 2, 2, 1, "allowzero", import_reshape},
+      {"", "Squeeze", 1, 1, 1, 1, "axes", import_squeeze},
+      {"", "Squeeze", 13, 1, 2, 1, "", import_squeeze},
+      {"", "Transpose", 1, 1, 1, 1, "perm", import_transpose},
+      {"", "Unsqueeze", 1, 1, 1, 1, "axes", import_unsqueeze},
+      {"", "Unsqueeze", 13, 2, 2, 1, "", import_unsqueeze},
+  };
+  return rows;
+}
 
 }  // namespace low

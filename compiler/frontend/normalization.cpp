@@ -71,8 +71,6 @@ Result<int64_t> spatial_elements(const Node& node, const Shape& shape) {
   return elements;
 }
 
-}  // namespace
-
 // One axis since opset 13; before, all axes from `axis` on are one group.
 Handled import_softmax(Node& node) {
   const ModelValue& x = node.input(0);
@@ -253,6 +251,27 @@ Handled import_lp_normalization(Node& node) {
   const Term result = where(norm == 0.0, formula.constant(0), value / norm);
   const ModelValue pair[] = {x, sum};
   return one(node.emit().pointwise(std::move(formula).finish(result, x.dtype()), pair));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> normalization_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "BatchNormalization", 7, 5, 5, 5, "epsilon momentum spatial", import_batch_normalization},
+      {"", "BatchNormalization", 9, 5, 5, 5, "epsilon momentum", import_batch_normalization},
+      {"", "BatchNormalization", 14, 5, 5, 3, "epsilon momentum training_mode", import_batch_normalization},
+      {"", "GroupNormalization", 18, 3, 3, 1, "epsilon num_groups", import_group_normalization},
+      {"", "GroupNormalization", 21, 3, 3, 1, "epsilon num_groups stash_type", import_group_normalization},
+      {"", "Hardmax", 1, 1, 1, 1, "axis", import_hardmax},
+      {"", "InstanceNormalization", 6, 3, 3, 1, "epsilon", import_instance_normalization},
+      {"", "LayerNormalization", 17, 2, 3, 3, "axis epsilon stash_type", import_layer_normalization},
+      {"", "LogSoftmax", 1, 1, 1, 1, "axis", import_softmax},
+      {"", "LpNormalization", 1, 1, 1, 1, "axis p", import_lp_normalization},
+      {"", "MeanVarianceNormalization", 9, 1, 1, 1, "axes", import_mean_variance_normalization},
+      {"", "RMSNormalization", 23, 2, 2, 1, "axis epsilon stash_type", import_layer_normalization},
+      {"", "Softmax", 1, 1, 1, 1, "axis", import_softmax},
+  };
+  return rows;
 }
 
 }  // namespace low

@@ -68,8 +68,6 @@ bool is_quantized_type(DType type) {
   return is_fp8(type) || type == DType::i8 || type == DType::u8 || type == DType::i16 || type == DType::u16;
 }
 
-}  // namespace
-
 // The result's dtype is the zero point's, or `output_dtype`, or u8. `precision` may ask for a division
 // in f16 or bf16; ours is in f32 always, so that its only rounding is the quantization's.
 Handled import_quantize(Node& node) {
@@ -111,6 +109,23 @@ Handled import_dequantize(Node& node) {
     return node.invalid(fmt::format("output_dtype is {}, f32, f16 or bf16 is expected", name(to)));
   }
   return one(node.emit().dequantize(Dequantize{given.axis}, operands_of(x, given), to));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> quantize_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "DequantizeLinear", 10, 2, 3, 1, "", import_dequantize},
+      {"", "DequantizeLinear", 13, 2, 3, 1, "axis", import_dequantize},
+      {"", "DequantizeLinear", 21, 2, 3, 1, "axis block_size", import_dequantize},
+      {"", "DequantizeLinear", 23, 2, 3, 1, "axis block_size output_dtype", import_dequantize},
+      {"", "QuantizeLinear", 10, 2, 3, 1, "", import_quantize},
+      {"", "QuantizeLinear", 13, 2, 3, 1, "axis", import_quantize},
+      {"", "QuantizeLinear", 19, 2, 3, 1, "axis saturate", import_quantize},
+      {"", "QuantizeLinear", 21, 2, 3, 1, "axis saturate block_size output_dtype", import_quantize},
+      {"", "QuantizeLinear", 23, 2, 3, 1, "axis saturate block_size output_dtype precision", import_quantize},
+  };
+  return rows;
 }
 
 }  // namespace low

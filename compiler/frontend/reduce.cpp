@@ -77,8 +77,6 @@ int64_t group_size(const Shape& shape, const Shape& axes) {
   return size;
 }
 
-}  // namespace
-
 Handled import_reduce(Node& node) {
   const ModelValue& x = node.input(0);
   const std::string_view name = std::string_view(node.op_type()).substr(6);  // without "Reduce"
@@ -152,6 +150,39 @@ Handled import_cum_sum(Node& node) {
   LOW_TRY(const int64_t exclusive, node.integer("exclusive", 0));
   LOW_TRY(const int64_t reverse, node.integer("reverse", 0));
   return one(node.emit().cumulative(Cumulative{axis, exclusive != 0, reverse != 0}, x));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> reduce_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "ArgMax", 1, 1, 1, 1, "axis keepdims", import_arg_extreme},
+      {"", "ArgMax", 12, 1, 1, 1, "axis keepdims select_last_index", import_arg_extreme},
+      {"", "ArgMin", 1, 1, 1, 1, "axis keepdims", import_arg_extreme},
+      {"", "ArgMin", 12, 1, 1, 1, "axis keepdims select_last_index", import_arg_extreme},
+      {"", "CumSum", 11, 2, 2, 1, "exclusive reverse", import_cum_sum},
+      {"", "ReduceL1", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceL1", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceL2", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceL2", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceLogSum", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceLogSum", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceLogSumExp", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceLogSumExp", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceMax", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceMax", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceMean", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceMean", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceMin", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceMin", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceProd", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceProd", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceSum", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceSum", 13, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+      {"", "ReduceSumSquare", 1, 1, 1, 1, "axes keepdims", import_reduce},
+      {"", "ReduceSumSquare", 18, 1, 2, 1, "keepdims noop_with_empty_axes", import_reduce},
+  };
+  return rows;
 }
 
 }  // namespace low

@@ -80,8 +80,6 @@ Result<ModelValue> table(Node& node, const Request& r, int i) {
   return node.emit().reshape(values, shape);
 }
 
-}  // namespace
-
 // (a, b) becomes (cos a - sin b, sin a + cos b). Pairs: element i of each half of what is rotated, or neighbours if
 // interleaved.
 Handled import_rotary_embedding(Node& node) {
@@ -139,6 +137,15 @@ Handled import_rotary_embedding(Node& node) {
     LOW_TRY(y, emit.concat(parts, 3));
   }
   return one(emit.reshape(y, node.input(0).shape()));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> rotary_embedding_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "RotaryEmbedding", 23, 3, 4, 1, "interleaved num_heads rotary_embedding_dim", import_rotary_embedding},
+  };
+  return rows;
 }
 
 }  // namespace low

@@ -65,8 +65,6 @@ Handled scatter(Node& node, const Scatter& attributes, const ModelValue& numbers
   return one(node.emit().reshape(result, data.shape()));
 }
 
-}  // namespace
-
 // Scatter and ScatterElements: data[i… with i[axis] = indices[i…]] <- updates[i…].
 Handled import_scatter_elements(Node& node) {
   if (node.op_type() == "Scatter" && node.opset() > 10)
@@ -136,6 +134,19 @@ Handled import_scatter_nd(Node& node) {
   }
   LOW_TRY(const ModelValue numbers, row_numbers(node, operands, named, {}));
   return scatter(node, attributes, numbers, rows, columns);
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> scatter_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Scatter", 9, 3, 3, 1, "axis", import_scatter_elements},
+      {"", "ScatterElements", 11, 3, 3, 1, "axis", import_scatter_elements},
+      {"", "ScatterElements", 16, 3, 3, 1, "axis reduction", import_scatter_elements},
+      {"", "ScatterND", 11, 3, 3, 1, "", import_scatter_nd},
+      {"", "ScatterND", 16, 3, 3, 1, "reduction", import_scatter_nd},
+  };
+  return rows;
 }
 
 }  // namespace low

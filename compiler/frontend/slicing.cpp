@@ -178,8 +178,6 @@ Handled pad(Node& node, const Margins& given, const std::optional<ModelValue>& f
   return one(node.emit().pad(attributes, operands, after));
 }
 
-}  // namespace
-
 Handled import_concat(Node& node) {
   LOW_TRY(const int64_t stated, node.integer("axis", 1));
   if (node.opset() >= 4 && !node.has_attribute("axis")) return node.invalid("attribute axis is missing");
@@ -299,8 +297,6 @@ Handled import_tile(Node& node) {
   return one(node.emit().pad(attributes, std::span(&x, 1), after));
 }
 
-namespace {
-
 // The block size of DepthToSpace and SpaceToDepth, for an input [N, C, H, W].
 Result<int64_t> block_size(const Node& node) {
   LOW_TRY(const int64_t block, node.integer("blocksize", 0));
@@ -319,8 +315,6 @@ Result<bool> depth_is_first(const Node& node) {
   }
   return mode == "CRD";
 }
-
-}  // namespace
 
 Handled import_depth_to_space(Node& node) {
   LOW_TRY(const int64_t block, block_size(node));
@@ -356,6 +350,28 @@ Handled import_space_to_depth(Node& node) {
   int64_t depth = 0;
   if (__builtin_mul_overflow(from[1], block * block, &depth)) return node.unsupported("the result is too large");
   return one(node.emit().reshape(moved, Shape{from[0], depth, parts[2], parts[4]}));
+}
+
+}  // namespace
+
+std::span<const OperatorInfo> slicing_operators() {
+  static constexpr OperatorInfo rows[] = {
+      {"", "Concat", 1, 1, any_number, 1, "axis", import_concat},
+      {"", "DepthToSpace", 1, 1, 1, 1, "blocksize", import_depth_to_space},
+      {"", "DepthToSpace", 11, 1, 1, 1, "blocksize mode", import_depth_to_space},
+      {"", "Pad", 2, 1, 1, 1, "mode pads value", import_pad_attributes},
+      {"", "Pad", 11, 2, 3, 1, "mode", import_pad},
+      {"", "Pad", 18, 2, 4, 1, "mode", import_pad},
+      {"", "Slice", 1, 1, 1, 1, "axes ends starts", import_slice_attributes},
+      {"", "Slice", 10, 3, 5, 1, "", import_slice},
+      {"", "SpaceToDepth", 1, 1, 1, 1, "blocksize", import_space_to_depth},
+      {"", "SpaceToDepth", 28, 1, 1, 1, "blocksize mode", import_space_to_depth},
+      {"", "Split", 2, 1, 1, any_number, "axis split", import_split},
+      {"", "Split", 13, 1, 2, any_number, "axis", import_split},
+      {"", "Split", 18, 1, 2, any_number, "axis num_outputs", import_split},
+      {"", "Tile", 6, 2, 2, 1, "", import_tile},
+  };
+  return rows;
 }
 
 }  // namespace low

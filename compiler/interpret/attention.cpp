@@ -116,8 +116,8 @@ class Attended {
 
 }  // namespace
 
-std::vector<uint64_t> attended(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
-                               std::span<const std::vector<uint64_t>> operands) {
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands) {
   return Attended(contract, extents, kernel, operands).result();
 }
 

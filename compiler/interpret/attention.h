@@ -11,7 +11,7 @@ namespace low {
 
 // `operands` as of run_kernel. partial: the elements of the state [m, dv + 2]; else the normalized elements [m, dv],
 // before the epilogue. Raw, of kernel.accumulate.
-std::vector<uint64_t> attended(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
-                               std::span<const std::vector<uint64_t>> operands);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands);
 
 }  // namespace low

@@ -94,8 +94,9 @@ Groups groups_of(const KernelContract& contract, const Shape& extents) {
 
 }  // namespace
 
-std::vector<uint64_t> reduced(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
-                              std::span<const uint64_t> x) {
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands) {
+  const std::span<const uint64_t> x = operands[0];
   const Groups groups = groups_of(contract, extents);
   const Converter convert(contract.operands[0].dtype, kernel.accumulate, Overflow::propagate);
   std::vector<uint64_t> mapped;
@@ -108,8 +109,9 @@ std::vector<uint64_t> reduced(const KernelContract& contract, const Shape& exten
   return result;
 }
 
-std::vector<uint64_t> normalized(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
-                                 std::span<const uint64_t> x) {
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands) {
+  const std::span<const uint64_t> x = operands[0];
   const Groups groups = groups_of(contract, extents);
   const Rowwise::Kind kind = kernel.kind;
   const DType dtype = contract.operands[0].dtype;
@@ -143,8 +145,9 @@ std::vector<uint64_t> normalized(const KernelContract& contract, const Shape& ex
   return result;
 }
 
-std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
-                                   std::span<const uint64_t> x) {
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands) {
+  const std::span<const uint64_t> x = operands[0];
   const Groups groups = groups_of(contract, extents);
   const DType dtype = contract.operands[0].dtype;
   const Converter in(dtype, kernel.accumulate, Overflow::propagate);
@@ -169,8 +172,9 @@ std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& 
   return result;
 }
 
-std::vector<uint64_t> extreme_places(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
-                                     std::span<const uint64_t> x) {
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands) {
+  const std::span<const uint64_t> x = operands[0];
   const DType dtype = contract.operands[0].dtype;
   const Shape group = inner_extents(contract, extents);
   const auto size = static_cast<size_t>(group[0]), kept = static_cast<size_t>(group[1]);

@@ -1,4 +1,4 @@
-// What reduce, rowwise and cumulative kernels compute, in double, group by group.
+// What kernels of reduce, rowwise, cumulative and top_k compute, in double, group by group.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,16 @@
 
 namespace low {
 
-// A run of these extents. `x`: raw elements in the order of the iteration space, inner axes last. Each function handles all groups.
-// reduce: the accumulators (raw, of leading_type), one a group, before the epilogue. Floats are combined in double and
-// rounded once.
-std::vector<uint64_t> reduced(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
-                              std::span<const uint64_t> x);
-// rowwise: the normalized elements (raw, of kernel.accumulate).
-std::vector<uint64_t> normalized(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
-                                 std::span<const uint64_t> x);
-// cumulative: the result's elements (raw).
-std::vector<uint64_t> running_sums(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
-                                   std::span<const uint64_t> x);
-
-// top_k: the result's elements.
-std::vector<uint64_t> extreme_places(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
-                                     std::span<const uint64_t> x);
+// `operands` as of run_kernel, `x` in the order of the iteration space, inner axes last. Raw elements: reduce: the
+// accumulators (of leading_type), one a group, before the epilogue; rowwise: the normalized elements (of
+// kernel.accumulate); cumulative and top_k: the result's. Floats are combined in double and rounded once.
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands);
+std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
+                              std::span<const std::vector<uint64_t>> operands);
 
 }  // namespace low

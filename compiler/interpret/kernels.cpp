@@ -52,7 +52,7 @@ uint64_t updated(Scatter::Kind kind, DType type, uint64_t old, uint64_t update) 
 
 using Operands = std::span<const std::vector<uint64_t>>;
 
-// What the expression reads besides operands: accumulators or normalized elements; of families without one, the result.
+// Those of the other families are in groups.h and attention.h.
 std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const GemmKernel& kernel,
                               Operands operands) {
   const Converter convert_a(contract.operands[0].dtype, kernel.math_a, Overflow::propagate);
@@ -74,18 +74,6 @@ std::vector<uint64_t> leading(const KernelContract& contract, const Shape& exten
   return result;
 }
 
-std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const ReduceKernel& kernel,
-                              Operands operands) {
-  return reduced(contract, extents, kernel, operands[0]);
-}
-std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const RowwiseKernel& kernel,
-                              Operands operands) {
-  return normalized(contract, extents, kernel, operands[0]);
-}
-std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const CumulativeKernel& kernel,
-                              Operands operands) {
-  return running_sums(contract, extents, kernel, operands[0]);
-}
 std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const ScatterKernel& kernel,
                               Operands operands) {
   const auto rows = static_cast<uint64_t>(extents[1]);
@@ -93,22 +81,14 @@ std::vector<uint64_t> leading(const KernelContract& contract, const Shape& exten
   const DType index_type = contract.operands[0].dtype, type = contract.operands[4].dtype;
   std::vector<uint64_t> result = operands[3];
   for (size_t i = 0; i < operands[0].size(); ++i) {
-    const uint64_t row = sign_extended(index_type, operands[0][i]) - operands[1][0];
+    const uint64_t row = sign_extended(index_type, operands[0][i]) - operands[2][0];
     if (row >= rows) continue;
     for (size_t j = 0; j < columns; ++j) {
       uint64_t& element = result[row * columns + j];
-      element = updated(kernel.kind, type, element, operands[2][i * columns + j]);
+      element = updated(kernel.kind, type, element, operands[1][i * columns + j]);
     }
   }
   return result;
-}
-std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const TopKKernel& kernel,
-                              Operands operands) {
-  return extreme_places(contract, extents, kernel, operands[0]);
-}
-std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const AttentionKernel& kernel,
-                              Operands operands) {
-  return attended(contract, extents, kernel, operands);
 }
 std::vector<uint64_t> leading(const KernelContract&, const Shape&, const PointwiseKernel&, Operands) { return {}; }
 std::vector<uint64_t> leading(const KernelContract&, const Shape&, const GatherKernel&, Operands) { return {}; }

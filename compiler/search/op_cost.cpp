@@ -299,7 +299,7 @@ SplitWork updated_work(const Graph& graph, const Op& op, std::span<const Layout>
   SplitWork work;
   work.shape = work.written = result.shape;
   work.result_bytes = static_cast<int64_t>(byte_size(result.dtype));
-  work.expression_nodes = scatter_work;
+  work.expression_nodes = update_work;
   work.updates = update_rows(graph, op);
   work.operands.push_back({work.result_bytes, result.shape});
   const Type& indices = graph.type(values[1]);

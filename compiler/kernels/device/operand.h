@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/kernels/device/scalar_ops.h"
-#include "compiler/kernels/device/target_host.h"
+#include "compiler/kernels/device/target.h"
 #include "runtime/format/abi.h"
 
 namespace low::device {

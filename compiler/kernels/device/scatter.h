@@ -1,6 +1,6 @@
 // scatter: result = data, with each update put in its row, or combined with it, in their order.
 //
-// A kernel K has: Indices = OperandOf<…> over the updates, First over [1], Updates over (updates, columns), Data and
+// A kernel K has: Indices = OperandOf<…> over the updates, Updates over (updates, columns), First over [1], Data and
 // Result over (rows, columns); combine(old, update).
 #pragma once
 
@@ -18,12 +18,12 @@ LOW_NOINLINE void scatter(const abi::Launch& launch, const abi::Command& command
   const Operands operands(launch, command);
   const i64 updates = operands.extent(0), rows = operands.extent(1), columns = operands.extent(2);
   const auto* indices = operands.address<const typename Indices::Type>(0);
-  const i64 first = static_cast<i64>(*operands.address<const typename Kernel::First::Type>(1));
-  const auto* update = operands.address<const Stored>(2);
+  const i64 first = static_cast<i64>(*operands.address<const typename Kernel::First::Type>(2));
+  const auto* update = operands.address<const Stored>(1);
   const auto* data = operands.address<const Stored>(3);
   auto* result = operands.address<Stored>(4);
   const i64 index_step = operands.template stride<Indices>(0, 0);
-  const i64 update_row = operands.template stride<Updates>(2, 0), update_step = operands.template stride<Updates>(2, 1);
+  const i64 update_row = operands.template stride<Updates>(1, 0), update_step = operands.template stride<Updates>(1, 1);
   const i64 data_row = operands.template stride<Data>(3, 0), data_step = operands.template stride<Data>(3, 1);
   const i64 row = operands.template stride<Result>(4, 0), step = operands.template stride<Result>(4, 1);
   constexpr bool contiguous = Result::axes[1] == Access::unit;

@@ -12,12 +12,12 @@ namespace low {
 
 KernelContract kernel_of(const Scatter& op, std::span<const Type> operands, const Type& result) {
   const Type first{DType::i64, {1}};
-  const Type kernel_operands[] = {operands[1], first, operands[2], operands[0]};
+  const Type kernel_operands[] = {operands[1], operands[2], first, operands[0]};
   return contract_over(ScatterKernel{.kind = op.kind}, kernel_operands, result);
 }
 
 Shape ScatterKernel::run_extents(std::span<const Shape> operands) const {
-  const Shape &updates = operands[2], &data = operands[3];
+  const Shape &updates = operands[1], &data = operands[3];
   return {updates[0], data[0], updates[1]};
 }
 
@@ -26,9 +26,9 @@ Shape ScatterKernel::operand_extents(const KernelContract&, const Shape& extents
     case 0:
       return {extents[0]};
     case 1:
-      return {1};
-    case 2:
       return {extents[0], extents[2]};
+    case 2:
+      return {1};
     default:
       return {extents[1], extents[2]};
   }
@@ -39,9 +39,9 @@ std::string ScatterKernel::problem(const KernelContract& contract) const {
   const DType indices = contract.operands[0].dtype, element = contract.operands[4].dtype;
   if (indices != DType::i32 && indices != DType::i64)
     return fmt::format("scatter has indices of {}", low::name(indices));
-  if (contract.operands[1].dtype != DType::i64)
-    return fmt::format("scatter's first row is {}", low::name(contract.operands[1].dtype));
-  if (contract.operands[2].dtype != element || contract.operands[3].dtype != element) return "scatter converts";
+  if (contract.operands[2].dtype != DType::i64)
+    return fmt::format("scatter's first row is {}", low::name(contract.operands[2].dtype));
+  if (contract.operands[1].dtype != element || contract.operands[3].dtype != element) return "scatter converts";
   if (kind != Scatter::Kind::replace && element == DType::boolean) return "scatter combines booleans";
   return "";
 }
@@ -62,7 +62,7 @@ void ScatterKernel::add_work(KernelWork& work, const KernelContract& contract, c
   const KernelWork run = updating_run(extents[1], extents[2], extents[0]);
   work.m = run.m;
   work.n = run.n;
-  work.expression_nodes = scatter_work;
+  work.expression_nodes = update_work;
   work.strided = contract.operands[3].access[1] == Access::strided;
 }
 

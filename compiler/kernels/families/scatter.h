@@ -7,8 +7,8 @@
 namespace low {
 
 // Rows [first, first + n) of a scatter's result, or some columns of them; see Scatter. A run goes through all updates
-// and applies those that are for its rows. Its extents are (m updates, n rows, w columns). Operands: indices [m], first
-// [1] i64, updates [m, w], data [n, w], result [n, w].
+// and applies those that are for its rows. Its extents are (m updates, n rows, w columns). Operands: indices [m], updates
+// [m, w], first [1] i64, data [n, w], result [n, w].
 struct ScatterKernel {
   static constexpr std::string_view name = "scatter";
   static constexpr int iteration_rank = 3;
@@ -24,14 +24,14 @@ struct ScatterKernel {
   Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index) const;
   OperandCount operand_count() const { return {5, true}; }
   size_t first_in_place() const { return 3; }
-  size_t picked_operand() const { return 2; }
+  size_t picked_operand() const { return 1; }
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
 KernelContract kernel_of(const Scatter& op, std::span<const Type> operands, const Type& result);
 // What one element costs.
-inline constexpr int64_t scatter_work = 2;
+inline constexpr int64_t update_work = 2;
 // Of a run of these extents: its own rows, the updated ones again, and a number for each update.
 KernelWork updating_run(int64_t rows, int64_t columns, int64_t updates);
 

@@ -209,7 +209,7 @@ Result<void> DistributedExpander::expand_op(RegionState& region, OpId id) {
       case Parts::indexed:
         return expand_gather(region, op);
       case Parts::updated:
-        return expand_scatter(region, op);
+        return expand_updated(region, op);
     }
   }
   return expand_movement(region, op, std::get<MovementPlan>(plan));

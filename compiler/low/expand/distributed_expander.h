@@ -53,7 +53,7 @@ class DistributedExpander {
   class AttentionExpansion;
   Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
   Result<void> expand_gather(RegionState& region, const Op& op);
-  Result<void> expand_scatter(RegionState& region, const Op& op);
+  Result<void> expand_updated(RegionState& region, const Op& op);
   class MovementExpansion;
   Result<void> expand_movement(RegionState& region, const Op& op, const MovementPlan& plan);
   class RepeatExpansion;

@@ -211,7 +211,7 @@ Result<void> Expander::expand_op(RegionState& region, OpId id) {
       case Parts::indexed:
         return expand_gather(region, op, split);
       case Parts::updated:
-        return expand_scatter(region, op, split);
+        return expand_updated(region, op, split);
     }
   }
   if (std::holds_alternative<Repeat>(op.attributes)) return expand_repeat(region, id, std::get<RepeatPlan>(plan));

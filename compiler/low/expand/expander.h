@@ -52,7 +52,7 @@ class Expander {
   // Parts::rows.
   Result<void> expand_group(RegionState& region, const Op& op, const SplitPlan& plan);
   Result<void> expand_gather(RegionState& region, const Op& op, const SplitPlan& plan);
-  Result<void> expand_scatter(RegionState& region, const Op& op, const SplitPlan& plan);
+  Result<void> expand_updated(RegionState& region, const Op& op, const SplitPlan& plan);
   class AttentionExpansion;
   Result<void> expand_attention(RegionState& region, const Op& op, const AttentionPlan& plan);
   Result<void> expand_concat(RegionState& region, const Op& op, const SplitPlan& split);

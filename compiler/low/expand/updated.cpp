@@ -1,5 +1,6 @@
-// Scatters: each part of the rows goes through all updates. Where a part's rows begin stands in a table, since it is no
-// extent of its run.
+// Operations that update a matrix (Parts::updated). A run reads the operation's operands behind operand 0, lists whole
+// and of matrices the part's columns; the number of the part's first row, which stands in a table, since it is no extent
+// of the run; and the part of operand 0.
 #include <memory>
 #include <vector>
 
@@ -22,7 +23,7 @@ Placed in_line(Placed place, int64_t offset) {
 }
 
 // The operands of a run in the kernel's order, with the accesses that they have.
-struct ScatterRun {
+struct UpdatingRun {
   std::vector<Placed> places;
   std::vector<Shape> boxes;
   std::vector<Strides> strides;
@@ -37,23 +38,17 @@ struct ScatterRun {
   }
 };
 
-// Views over the last axis of a vector.
-Strides last_stride(const Placed& place) { return {place.layout.strides[place.layout.strides.rank() - 1]}; }
-
 }  // namespace
 
-Result<void> Expander::expand_scatter(RegionState& region, const Op& op, const SplitPlan& plan) {
+Result<void> Expander::expand_updated(RegionState& region, const Op& op, const SplitPlan& plan) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
   const ValueId value = graph.result(op);
   const Type& type = graph.type(value);
-  const int64_t updates = graph.type(operands[1]).shape[0];
   const Placed result = result_place(region, value);
   region.places[value] = result;
   if (type.shape.elements() == 0) return {};
   const Placed firsts = constant_place({first_rows(type.shape[0], {type.shape[0]})});
-  const Placed &data = region.places[operands[0]], &indices = region.places[operands[1]],
-               &values = region.places[operands[2]];
   KernelContract contract = kernel_of(graph, op);
   builder_.begin_superstep();
   for (uint32_t part = 0; part < plan.parts; ++part) {
@@ -61,15 +56,24 @@ Result<void> Expander::expand_scatter(RegionState& region, const Op& op, const S
     if (range.size() == 0) continue;
     const bool by_rows = plan.axis == 0;
     const Range rows = by_rows ? range : Range{0, type.shape[0]}, columns = by_rows ? Range{0, type.shape[1]} : range;
-    const auto matrix = [&](const Placed& place, int64_t row) {
-      return in_line(place, row * place.layout.strides[0] + columns.begin * place.layout.strides[1]);
+    UpdatingRun run;
+    const auto add_matrix = [&](const Placed& place, const Range& of_rows) {
+      const Strides& strides = place.layout.strides;
+      const int64_t offset = of_rows.begin * strides[0] + columns.begin * strides[1];
+      run.add(in_line(place, offset), {of_rows.size(), columns.size()}, strides);
     };
-    ScatterRun run;
-    run.add(indices, {updates}, indices.layout.strides);
+    for (const ValueId operand : operands.subspan(1)) {
+      const Placed& place = region.places[operand];
+      const Shape& shape = graph.type(operand).shape;
+      if (shape.rank() == 1) {
+        run.add(place, shape, place.layout.strides);
+      } else {
+        add_matrix(place, {0, shape[0]});
+      }
+    }
     run.add(in_line(firsts, rows.begin), {1}, {0});
-    run.add(matrix(values, 0), {updates, columns.size()}, values.layout.strides);
-    run.add(matrix(data, rows.begin), {rows.size(), columns.size()}, data.layout.strides);
-    run.add(matrix(result, rows.begin), {rows.size(), columns.size()}, result.layout.strides);
+    add_matrix(region.places[operands[0]], rows);
+    add_matrix(result, rows);
     run.set_access(contract);
     std::vector<View> views;
     for (size_t i = 0; i < run.places.size(); ++i)
@@ -81,26 +85,33 @@ Result<void> Expander::expand_scatter(RegionState& region, const Op& op, const S
   return {};
 }
 
-Result<void> DistributedExpander::expand_scatter(RegionState& region, const Op& op) {
+Result<void> DistributedExpander::expand_updated(RegionState& region, const Op& op) {
   const Graph& graph = region.graph;
   const std::span<const ValueId> operands = graph.operands(op);
   const ValueId value = graph.result(op);
   const MatrixExtents extents = matrix_extents(graph.type(value).shape);
-  const int64_t updates = graph.type(operands[1]).shape[0];
   const DistributedValueRef firsts = new_value(DType::i64, {1, extents.rows});
   firsts->constant = first_rows(extents.rows, {1, extents.rows});
   KernelContract contract = kernel_of(graph, op);
   LOW_TRY_VOID(begin_superstep());
   for (const Shard& shard : region.values[value]->shards) {
     const Rect& rect = shard.rect;
-    LOW_TRY(const Placed indices, pull(region.values[operands[1]], {0, 0, 1, updates}, shard.tile));
+    UpdatingRun run;
+    for (const ValueId operand : operands.subspan(1)) {
+      const Shape& shape = graph.type(operand).shape;
+      const bool is_list = shape.rank() == 1;
+      const Rect wanted = is_list ? Rect{0, 0, 1, shape[0]} : Rect{0, rect.column, shape[0], rect.columns};
+      LOW_TRY(const Placed place, pull(region.values[operand], wanted, shard.tile));
+      const Strides& strides = place.layout.strides;
+      if (is_list) {
+        run.add(place, shape, {strides[strides.rank() - 1]});
+      } else {
+        run.add(place, {wanted.rows, wanted.columns}, strides);
+      }
+    }
     LOW_TRY(const Placed first, pull(firsts, {0, rect.row, 1, 1}, shard.tile));
-    LOW_TRY(const Placed values, pull(region.values[operands[2]], {0, rect.column, updates, rect.columns}, shard.tile));
-    LOW_TRY(const Placed data, pull(region.values[operands[0]], rect, shard.tile));
-    ScatterRun run;
-    run.add(indices, {updates}, last_stride(indices));
     run.add(first, {1}, {0});
-    run.add(values, {updates, rect.columns}, values.layout.strides);
+    LOW_TRY(const Placed data, pull(region.values[operands[0]], rect, shard.tile));
     run.add(data, {rect.rows, rect.columns}, data.layout.strides);
     run.add(shard.place, {rect.rows, rect.columns}, shard.place.layout.strides);
     run.set_access(contract);
