@@ -4,51 +4,45 @@
 
 #include <fmt/format.h>
 
-#include "compiler/exchange/distributed_traffic.h"
 #include "compiler/exchange/pulls.h"
 #include "compiler/low/interner.h"
+#include "compiler/low/low.h"
 
 namespace low {
 namespace {
 
-// Bytes through each endpoint of a superstep, in cycles where rates differ.
-struct Traffic {
-  std::vector<double> tile_cycles;    // transfers at the tile's rates, without fixed costs
-  std::vector<double> tile_fixed;     // fixed costs
-  std::vector<double> source_cycles;  // what others ask of a tile
-  double bytes = 0;                   // all
+// How long the transfers of a superstep take: what its cost has of exchanges and copies.
+class TransferTime {
+ public:
+  TransferTime(const TileGraph& graph, const Machine& machine) : machine_(machine) {
+    work_.tiles.resize(graph.tiles());
+    machine_.launch_cycles = 0;
+  }
 
-  explicit Traffic(uint32_t tiles) : tile_cycles(tiles), tile_fixed(tiles), source_cycles(tiles) {}
+  // Without global memory pulls are exchanges, for cycles().
+  void add_pull(TileId tile, const KernelWork& pull) {
+    if (machine_.global_memory) add(tile, pull, pull_cost(machine_, pull));
+  }
+  void add_copy(TileId tile, const KernelWork& copy) { add(tile, copy, kernel_cost(machine_, copy)); }
+
+  double cycles(std::span<const TileExchange> exchanges) const {
+    return superstep_cost(machine_, work_).total() + exchange_cycles(machine_, exchanges);
+  }
+
+ private:
+  void add(TileId tile, const KernelWork& copy, const Cost& cost) {
+    work_.tiles[tile.index] += cost;
+    work_.bytes += static_cast<double>(copy.read_bytes + copy.written_bytes);
+  }
+
+  Machine machine_;
+  SuperstepWork work_;
 };
 
-double rate(const Machine& machine, TileId tile, TileId home) {
-  if (!home.valid()) return machine.across_bytes_per_cycle;
-  if (home == tile) return machine.own_bytes_per_cycle;
-  return machine.cluster_of(home.index) == machine.cluster_of(tile.index) ? machine.cluster_bytes_per_cycle
-                                                                          : machine.across_bytes_per_cycle;
-}
-
-void add_transfer(const TileGraph& graph, const Machine& machine, TileId tile, const View& source,
-                  const View& destination, const CopyDescriptor& copy, Traffic& traffic) {
-  const auto elements = static_cast<double>(copy.counts.elements()) * static_cast<double>(copy.chunk);
-  const double read = elements * static_cast<double>(byte_size(copy.source));
-  const double written = elements * static_cast<double>(byte_size(copy.destination));
-  const TileId from = graph.allocation(source.allocation).home;
-  const TileId to = graph.allocation(destination.allocation).home;
-  traffic.tile_cycles[tile.index] += read / rate(machine, tile, from) + written / rate(machine, tile, to);
-  traffic.tile_fixed[tile.index] += machine.transfer_cycles;
-  if (from.valid() && from != tile) traffic.source_cycles[from.index] += read / rate(machine, tile, from);
-  traffic.bytes += (from.valid() ? 0 : read) + (to.valid() ? 0 : written);
-}
-
-void summarize(const Machine& machine, const Traffic& traffic, ScheduledSuperstep& step) {
-  for (size_t tile = 0; tile < traffic.tile_cycles.size(); ++tile) {
-    step.cycles = std::max(step.cycles, traffic.tile_cycles[tile] + traffic.tile_fixed[tile]);
-    step.lower_bound_cycles =
-        std::max({step.lower_bound_cycles, traffic.tile_cycles[tile], traffic.source_cycles[tile]});
-  }
-  step.lower_bound_cycles = std::max(step.lower_bound_cycles, traffic.bytes / machine.device_bytes_per_cycle);
-  step.cycles = std::max(step.cycles, step.lower_bound_cycles);
+// What would take no time but for its bytes.
+Machine without_fixed_costs(Machine machine) {
+  machine.command_cycles = machine.transfer_cycles = 0;
+  return machine;
 }
 
 }  // namespace
@@ -63,9 +57,10 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
   }
   Schedule schedule;
   Interner<DescriptorId, CopyDescriptor> descriptors;
+  const Machine only_bytes = without_fixed_costs(machine);
   for (const Superstep& superstep : graph.supersteps()) {
     ScheduledSuperstep step;
-    Traffic traffic(graph.tiles());
+    TransferTime time(graph, machine), bound(graph, only_bytes);
     const std::vector<DistributedPull> pulls = superstep_pulls(graph, superstep);
     const std::span<const Command> commands = graph.commands(superstep);
     size_t pull = 0, command = 0;
@@ -75,7 +70,9 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
         const DistributedPull& next = pulls[pull];
         schedule.commands.push_back({ScheduledCommand::Kind::pull, static_cast<uint32_t>(schedule.pulls.size())});
         schedule.pulls.push_back({next.source, next.destination, descriptors.intern(next.descriptor)});
-        add_transfer(graph, machine, next.tile, next.source, next.destination, next.descriptor, traffic);
+        const KernelWork work = copy_work(next.descriptor);
+        time.add_pull(next.tile, work);
+        bound.add_pull(next.tile, work);
       }
       for (; command < commands.size() && graph.tile(commands[command]).index == tile; ++command) {
         const Command& next = commands[command];
@@ -85,17 +82,16 @@ Result<Schedule> schedule_exchange(const TileGraph& graph, const Placement& plac
         }
         schedule.commands.push_back({ScheduledCommand::Kind::copy, next.index});
         const LocalCopy& copy = graph.copies()[next.index];
-        add_transfer(graph, machine, copy.tile, copy.source, copy.destination, graph.descriptor(copy), traffic);
+        const KernelWork work = copy_work(graph.descriptor(copy));
+        time.add_copy(copy.tile, work);
+        bound.add_copy(copy.tile, work);
       }
       step.tile_begin.push_back(static_cast<uint32_t>(schedule.commands.size()));
     }
-    if (machine.global_memory) {
-      summarize(machine, traffic, step);
-    } else {
-      const DistributedTraffic between = distributed_traffic(graph, machine, superstep, pulls);
-      step.cycles = between.cycles();
-      step.lower_bound_cycles = between.lower_bound_cycles();
-    }
+    std::vector<TileExchange> exchanges;
+    if (!machine.global_memory) exchanges = tile_exchanges(graph, superstep);
+    step.cycles = time.cycles(exchanges);
+    step.lower_bound_cycles = bound.cycles(exchanges);
     schedule.supersteps.push_back(std::move(step));
   }
   schedule.descriptors = std::move(descriptors).take();

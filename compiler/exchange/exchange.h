@@ -7,8 +7,7 @@
 // destination both) are merged.
 //
 // Without global memory it is the same: each destination's tile has a command for its part of an exchange, and the
-// source's tile sends what goes out of the tiles. A multicast counts once at its source (distributed_traffic.h says how
-// long an exchange takes).
+// source's tile sends what goes out of the tiles. How long transfers take is what cost_report says of them.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +34,8 @@ struct ScheduledCommand {
 struct ScheduledSuperstep {
   // tiles + 1 indices into Schedule::commands.
   std::vector<uint32_t> tile_begin;
-  double cycles = 0;              // predicted length of its transfers
-  double lower_bound_cycles = 0;  // what the busiest endpoint imposes
+  double cycles = 0;              // predicted length of its transfers: exchanges and copies
+  double lower_bound_cycles = 0;  // that of their bytes alone
 };
 
 struct Schedule {

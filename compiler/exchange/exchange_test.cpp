@@ -149,7 +149,9 @@ TEST(Exchange, CopiesCostToo) {
   make.builder.end_region();
   const Result<TileGraph> graph = make.finish();
   ASSERT_TRUE(graph) << graph.error().message;
-  const Result<Schedule> schedule = schedule_of(*graph, test_machine(2));
+  Machine machine = test_machine(2);
+  machine.command_cycles = 10;
+  const Result<Schedule> schedule = schedule_of(*graph, machine);
   ASSERT_TRUE(schedule) << schedule.error().message;
   EXPECT_THAT(schedule->supersteps[0].tile_begin, ElementsAre(0, 0, 1));
   EXPECT_EQ(schedule->supersteps[0].lower_bound_cycles, 32);  // 128 bytes at 4 a cycle
@@ -163,6 +165,7 @@ Machine islands(uint32_t tiles) {
   machine.tile_memory_bytes = 1000;
   machine.cluster_bytes_per_cycle = machine.across_bytes_per_cycle = 4;
   machine.own_bytes_per_cycle = 16;
+  machine.command_cycles = 10;
   machine.alignment_bytes = 8;
   return machine;
 }
@@ -177,7 +180,7 @@ TEST(DistributedExchange, MulticastCountsOnceAtItsSource) {
   ASSERT_EQ(schedule->supersteps.size(), 3U);
   EXPECT_EQ(schedule->supersteps[0].lower_bound_cycles, 2);
   EXPECT_EQ(schedule->supersteps[0].cycles, 12);
-  EXPECT_EQ(schedule->supersteps[1].lower_bound_cycles, 6);
+  EXPECT_EQ(schedule->supersteps[1].lower_bound_cycles, 6 + (8 + 8) / 16.0);
   EXPECT_EQ(schedule->supersteps[1].cycles, 6 + 3 * 10 + (8 + 8) / 16.0 + 10);  // three pieces and the copy of its own
   EXPECT_EQ(schedule->supersteps[2].lower_bound_cycles, 2);
   EXPECT_EQ(schedule->supersteps[2].cycles, 12);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "compiler/graph/expr.h"
@@ -51,5 +52,16 @@ struct SuperstepWork {
   double distinct_bytes = -1;
 };
 Cost superstep_cost(const Machine& machine, const SuperstepWork& work);
+
+// What one tile receives and sends in the exchanges of a superstep, on a machine without global memory. It receives its
+// pieces one after the other, and sends at the same time; what several tiles receive from one source is sent once.
+// Memory outside of the tiles is no bottleneck of its own: a tile has the rate for it that it has for other tiles.
+struct TileExchange {
+  double received = 0, sent = 0;      // bytes
+  double pieces = 0, pieces_out = 0;  // received; sent to where no tile receives them
+};
+// Search, cost and schedule all go by these.
+double exchange_cycles(const Machine& machine, const TileExchange& tile);
+double exchange_cycles(const Machine& machine, std::span<const TileExchange> tiles);  // until the busiest is done
 
 }  // namespace low

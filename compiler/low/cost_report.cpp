@@ -35,18 +35,6 @@ KernelWork work_of(const TileGraph& graph, const KernelRun& run) {
   return work;
 }
 
-KernelWork work_of(const TileGraph& graph, const LocalCopy& copy) {
-  const CopyDescriptor& descriptor = graph.descriptor(copy);
-  KernelWork work;
-  work.kind = KernelWork::Kind::copy;
-  work.n = descriptor.chunk;
-  work.m = descriptor.counts.elements();
-  work.read_bytes = distinct_bytes(graph, copy.source);
-  work.written_bytes = distinct_bytes(graph, copy.destination);
-  work.strided = descriptor.chunk == 1 && work.m > 1;
-  return work;
-}
-
 // Bytes of different addresses that a superstep touches: a view counts once however many runs use it, and an allocation
 // for no more than it holds. Views that overlap without being equal count twice below that.
 class DistinctBytes {
@@ -154,26 +142,6 @@ class Accountant {
     return activity;
   }
 
-  // How long all tiles' exchanges take without global memory: each tile receives its pieces one after the other, and
-  // sends what several tiles want once.
-  double exchange_between_tiles(const Superstep& step) const {
-    std::vector<double> received(graph_.tiles()), sent(graph_.tiles());
-    for (uint32_t i = 0; i < step.exchanges.count; ++i) {
-      const Exchange& exchange = graph_.exchanges()[step.exchanges.begin + i];
-      const TileId from = graph_.allocation(exchange.source.allocation).home;
-      const double cycles = static_cast<double>(graph_.geometry(exchange.source).extents.elements()) *
-                            static_cast<double>(byte_size(graph_.type(exchange.source.allocation).dtype)) /
-                            machine_.cluster_bytes_per_cycle;
-      if (from.valid()) sent[from.index] += cycles;
-      for (const View& destination : graph_.destinations(exchange)) {
-        const TileId to = graph_.allocation(destination.allocation).home;
-        if (to.valid()) received[to.index] += cycles + machine_.transfer_cycles;
-        if (!to.valid() && from.valid()) sent[from.index] += machine_.transfer_cycles;
-      }
-    }
-    return std::max(*std::ranges::max_element(received), *std::ranges::max_element(sent));
-  }
-
   Cost superstep(const Superstep& step, uint64_t executions) {
     SuperstepWork work;
     DistinctBytes distinct(graph_);
@@ -188,8 +156,7 @@ class Accountant {
         pull.kind = KernelWork::Kind::copy;
         pull.read_bytes = pull.written_bytes = distinct_bytes(graph_, destination);
         work.bytes += 2 * static_cast<double>(pull.read_bytes);
-        work.tiles.push_back(kernel_cost(machine_, pull));
-        work.tiles.back().exchange += machine_.transfer_cycles;
+        work.tiles.push_back(pull_cost(machine_, pull));
       }
     }
     // Commands are sorted by tile.
@@ -205,7 +172,7 @@ class Accountant {
         report_.flop += matrix_flop(graph_.contract(run), graph_.extents(run)) * static_cast<double>(executions);
       } else {
         const LocalCopy& copy = graph_.copies()[command.index];
-        kernel = work_of(graph_, copy);
+        kernel = copy_work(graph_.descriptor(copy));
         if (machine_.global_memory) {
           distinct.add(copy.source);
           distinct.add(copy.destination);
@@ -217,7 +184,7 @@ class Accountant {
     // Only a shared cache in front of a global memory tells them from others.
     if (machine_.global_memory) work.distinct_bytes = std::move(distinct).total();
     Cost cost = superstep_cost(machine_, work);
-    if (!machine_.global_memory) cost.exchange += exchange_between_tiles(step);
+    if (!machine_.global_memory) cost.exchange += exchange_cycles(machine_, tile_exchanges(graph_, step));
     return cost;
   }
 
@@ -227,6 +194,48 @@ class Accountant {
 };
 
 }  // namespace
+
+std::vector<TileExchange> tile_exchanges(const TileGraph& graph, const Superstep& step) {
+  std::vector<TileExchange> tiles(graph.tiles());
+  for (uint32_t i = 0; i < step.exchanges.count; ++i) {
+    const Exchange& exchange = graph.exchanges()[step.exchanges.begin + i];
+    const TileId from = graph.allocation(exchange.source.allocation).home;
+    const double bytes = static_cast<double>(graph.geometry(exchange.source).extents.elements()) *
+                         static_cast<double>(byte_size(graph.type(exchange.source.allocation).dtype));
+    if (from.valid()) tiles[from.index].sent += bytes;
+    for (const View& destination : graph.destinations(exchange)) {
+      const TileId to = graph.allocation(destination.allocation).home;
+      if (to.valid()) {
+        tiles[to.index].received += bytes;
+        tiles[to.index].pieces += 1;
+      } else if (from.valid()) {
+        tiles[from.index].pieces_out += 1;
+      }
+    }
+  }
+  return tiles;
+}
+
+KernelWork copy_work(const CopyDescriptor& descriptor) {
+  KernelWork work;
+  work.kind = KernelWork::Kind::copy;
+  work.n = descriptor.chunk;
+  work.m = descriptor.counts.elements();
+  // Elements that are read or written several times count once.
+  const auto bytes = [&](const Strides& strides, DType dtype) {
+    return descriptor.chunk * distinct_elements({descriptor.counts, strides}) * static_cast<int64_t>(byte_size(dtype));
+  };
+  work.read_bytes = bytes(descriptor.source_strides, descriptor.source);
+  work.written_bytes = bytes(descriptor.destination_strides, descriptor.destination);
+  work.strided = descriptor.chunk == 1 && work.m > 1;
+  return work;
+}
+
+Cost pull_cost(const Machine& machine, const KernelWork& copy) {
+  Cost cost = kernel_cost(machine, copy);
+  cost.exchange += machine.transfer_cycles;
+  return cost;
+}
 
 CostReport cost_report(const TileGraph& graph, const Machine& machine) { return Accountant(graph, machine).report(); }
 

@@ -44,4 +44,11 @@ struct CostReport {
 CostReport cost_report(const TileGraph& graph, const Machine& machine);  // or on_processor(machine, …)
 std::string to_string(const CostReport& report, const Machine& machine);
 
+// A superstep's exchanges without global memory, by tile.
+std::vector<TileExchange> tile_exchanges(const TileGraph& graph, const Superstep& step);
+// What a copy does.
+KernelWork copy_work(const CopyDescriptor& descriptor);
+// What it costs the destination's tile when it is for an exchange, with global memory.
+Cost pull_cost(const Machine& machine, const KernelWork& copy);
+
 }  // namespace low

@@ -195,6 +195,8 @@ Result<Machine> read_machine(const json::object& object, std::string_view what) 
   machine.transfer_cycles = transfer * 1e-6 * machine.clock_hz;
   machine.command_cycles = command * 1e-6 * machine.clock_hz;
 
+  if (!machine.global_memory && machine.clusters > 1)
+    return reader.wrong(fmt::format("{} clusters without global memory; exchanges know one", machine.clusters));
   if (machine.clusters > machine.tiles) {
     return reader.wrong(fmt::format("{} clusters of {} tiles", machine.clusters, machine.tiles));
   }

@@ -12,15 +12,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // The text of host.json with one replacement, to make one thing wrong at a time.
-std::string host_with(std::string_view from, std::string_view to) {
+std::string machine_with(std::string_view name, std::string_view from, std::string_view to) {
   const auto names = machine_file_names();
-  const auto index = static_cast<size_t>(std::ranges::find(names, "host") - names.begin());
+  const auto index = static_cast<size_t>(std::ranges::find(names, name) - names.begin());
   std::string text(machine_file_texts()[index]);
   const size_t position = text.find(from);
   EXPECT_NE(position, std::string::npos) << from;
   if (position != std::string::npos) text.replace(position, from.size(), to);
   return text;
 }
+std::string host_with(std::string_view from, std::string_view to) { return machine_with("host", from, to); }
 
 TEST(Machine, NamesAreSortedAndAllParse) {
   EXPECT_THAT(machine_names(), ElementsAre("host", "ipu21", "mi250x-gcd", "mi300x", "mi355x", "rx7900xtx", "rx9070xt"));
@@ -177,6 +178,8 @@ TEST(Machine, BadFiles) {
       {host_with("\"targets\": [\"host-x86-64-v4\"", "\"targets\": [4"), "list of strings"},
       {host_with("\"value\": 64, \"source\": \"a cache line\"", "\"value\": 48, \"source\": \"x\""), "power of two"},
       {host_with("\"value\": 1, \"source\": \"one shared", "\"value\": 17, \"source\": \"x"), "17 clusters of 16"},
+      {machine_with("ipu21", "\"clusters\": {\"value\": 1", "\"clusters\": {\"value\": 2"),
+       "2 clusters without global memory"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.message);

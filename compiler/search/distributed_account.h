@@ -21,9 +21,9 @@ void for_each_sample(uint64_t parts, Function&& function) {
   }
 }
 
-// What an exchange moves to the busiest tile, in bytes, and in how many pieces and copies within the tile.
-struct Traffic {
-  double received = 0, sent = 0, copied = 0, pieces = 0, copies = 0;
+// What an exchange moves to the busiest tile; bytes that the tile copies itself, and in how many copies.
+struct Traffic : TileExchange {
+  double copied = 0, copies = 0;
 };
 inline Traffic& operator+=(Traffic& a, const Traffic& b) {
   a.received += b.received;
@@ -48,15 +48,6 @@ inline Traffic divided(Traffic traffic, int64_t panels) {
 inline Range panel_of(const Range& whole, int64_t panel, int64_t panels) {
   const int64_t begin = std::min(whole.begin + panels / 2 * panel, whole.end);
   return panels <= 1 ? whole : Range{begin, std::min(begin + panel, whole.end)};
-}
-
-// What comes from elsewhere, before the tiles' own copies.
-inline double transfer_time(const Machine& machine, const Traffic& traffic) {
-  const double rate = machine.cluster_bytes_per_cycle;
-  return std::max(traffic.received / rate + traffic.pieces * machine.transfer_cycles, traffic.sent / rate);
-}
-inline double exchange_cycles(const Machine& machine, const Traffic& traffic) {
-  return transfer_time(machine, traffic) + 2 * traffic.copied / machine.own_bytes_per_cycle;
 }
 
 class DistributedAccountant {
@@ -88,7 +79,8 @@ class DistributedAccountant {
   void superstep(DistributedCost& result, const Traffic& traffic, const Cost& compute, double times = 1) const {
     SuperstepWork work;
     work.tiles.push_back(compute);
-    work.tiles.back().exchange += exchange_cycles(machine_, traffic);
+    work.tiles.back().exchange +=
+        exchange_cycles(machine_, traffic) + 2 * traffic.copied / machine_.own_bytes_per_cycle;
     work.tiles.back().launch += traffic.copies * machine_.command_cycles;
     result.cost.add(superstep_cost(machine_, work), times);
   }
@@ -101,7 +93,7 @@ class DistributedAccountant {
 
 // The transfers of one of two tiles and the copies of one of them: all tiles wait for the end of the transfers.
 inline Traffic busier(const Traffic& a, const Traffic& b, const Machine& machine) {
-  Traffic result = transfer_time(machine, b) > transfer_time(machine, a) ? b : a;
+  Traffic result = exchange_cycles(machine, b) > exchange_cycles(machine, a) ? b : a;
   result.copied = std::max(a.copied, b.copied);
   result.copies = std::max(a.copies, b.copies);
   return result;
