@@ -5,6 +5,7 @@
 
 #include "compiler/exchange/pulls.h"
 #include "compiler/low/hand_made.h"
+#include "compiler/low/low.h"
 
 namespace low {
 namespace {
@@ -184,6 +185,11 @@ TEST(DistributedExchange, MulticastCountsOnceAtItsSource) {
   EXPECT_EQ(schedule->supersteps[1].cycles, 6 + 3 * 10 + (8 + 8) / 16.0 + 10);  // three pieces and the copy of its own
   EXPECT_EQ(schedule->supersteps[2].lower_bound_cycles, 2);
   EXPECT_EQ(schedule->supersteps[2].cycles, 12);
+  // Where nothing runs a superstep costs what its transfers take.
+  const CostReport report = cost_report(*graph, islands(4));
+  EXPECT_EQ(report.supersteps[0].total(), schedule->supersteps[0].cycles);
+  EXPECT_GT(report.supersteps[1].total(), schedule->supersteps[1].cycles);
+  EXPECT_EQ(report.supersteps[2].total(), schedule->supersteps[2].cycles);
   // Rotated: tile 1 begins with tile 2.
   std::vector<uint32_t> sources;
   const std::vector<uint32_t>& begin = schedule->supersteps[1].tile_begin;

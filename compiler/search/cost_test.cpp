@@ -357,6 +357,25 @@ TEST(Space, MatmulsOfAnySizeHaveCandidates) {
   }
 }
 
+TEST(Space, DepthsOfProductsThatNoPlanCuts) {
+  for (const std::string_view name : machine_names()) {
+    SCOPED_TRACE(name);
+    const Machine machine = *find_machine(name);
+    const GemmConfigurations known = gemm_configurations(machine);
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{729, 729, 72}, {16, 72, 729}, {1, 1, 100000}, {5, 7, 1}}) {
+      const int64_t depth = gemm_depth(machine, m, n, k, DType::f32, DType::f16);
+      EXPECT_GE(depth, 1);
+      EXPECT_LE(depth, k);
+      const GemmKernel kernel = gemm_kernel(machine, {DType::f32, DType::f32}, DType::f32, depth);
+      EXPECT_EQ(kernel.stage_k, known.packs ? 0 : depth);
+      const auto fits = [&](int64_t rows, int64_t columns) {
+        return !gemm_block_problem(machine, {rows, columns, depth}, DType::f32, DType::f16);
+      };
+      EXPECT_TRUE(fits(std::min<int64_t>(m, machine.matrix_rows), std::min<int64_t>(n, machine.matrix_columns)));
+    }
+  }
+}
+
 TEST(Space, SplitCandidates) {
   EXPECT_EQ(split_space(host(), Shape(), 100), (std::vector<SplitPlan>{{0, 1}}));
   EXPECT_EQ(split_space(host(), {4, 0}, 100), (std::vector<SplitPlan>{{0, 1}}));

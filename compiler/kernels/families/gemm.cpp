@@ -164,6 +164,16 @@ std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int
   return choices;
 }
 
+GemmKernel gemm_kernel(const Machine& machine, const MathRate& math, DType accumulate, int64_t depth) {
+  // Kernels that pack cut k themselves, alike in all runs (gemm_blocks).
+  return {math.a, math.b, accumulate, gemm_configurations(machine).packs ? 0 : depth};
+}
+
+int64_t gemm_depth(const Machine& machine, int64_t m, int64_t n, int64_t k, DType a, DType b) {
+  const std::vector<GemmBlock> blocks = gemm_block_choices(machine, m, n, k, a, b);
+  return blocks.empty() ? 1 : blocks.front().k;  // of the largest
+}
+
 Cost gemm_run_cost(const Machine& machine, const KernelWork& work) {
   const GemmConfigurations known = gemm_configurations(machine);
   const auto m = static_cast<double>(work.m), n = static_cast<double>(work.n);

@@ -14,7 +14,7 @@ struct GemmKernel {
   static constexpr std::string_view name = "gemm";
   DType math_a = DType::f32, math_b = DType::f32;  // a and b are converted to these before they are multiplied
   DType accumulate = DType::f32;                   // of the sums
-  int64_t stage_k = 0;      // depth in which the kernel stages operands; a hint that changes no result
+  int64_t stage_k = 0;      // depth in which it stages operands, which changes no result; 0: as its target has it
   std::optional<int> rows;  // m of every run, where it is so small that the kernel unrolls it
   bool operator==(const GemmKernel&) const = default;
 
@@ -65,6 +65,11 @@ std::optional<std::string> gemm_block_problem(const Machine& machine, const Gemm
 // The blocks worth considering for a tile's part of m x n elements, of this depth.
 std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int64_t n, int64_t depth, DType a,
                                           DType b);
+
+// The kernel of runs that go through k in this depth.
+GemmKernel gemm_kernel(const Machine& machine, const MathRate& math, DType accumulate, int64_t depth);
+// The depth for runs of m x n elements that no plan cuts into blocks.
+int64_t gemm_depth(const Machine& machine, int64_t m, int64_t n, int64_t k, DType a, DType b);
 
 // As kernel_cost, of its kind of work.
 Cost gemm_run_cost(const Machine& machine, const KernelWork& work);

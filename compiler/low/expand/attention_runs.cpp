@@ -10,7 +10,7 @@
 namespace low {
 
 AttentionRuns::AttentionRuns(const Graph& graph, const Op& op, const Machine& machine)
-    : attributes_(std::get<Attention>(op.attributes)), extents_(attention_extents(graph, op)) {
+    : machine_(machine), attributes_(std::get<Attention>(op.attributes)), extents_(attention_extents(graph, op)) {
   const std::span<const ValueId> operands = graph.operands(op);
   q_ = graph.type(operands[0]).dtype;
   k_ = graph.type(operands[1]).dtype;
@@ -133,7 +133,7 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       break;
     }
     case Kind::scores:
-      contract.family = GemmKernel{score_math_.a, score_math_.b, sum_, extents_.d};
+      contract.family = gemm_kernel(machine_, score_math_, sum_, gemm_depth(machine_, rows, keys, extents_.d, q_, k_));
       contract.expr = scores_expr();
       add(q_, {rows, extents_.d}, next());
       add(k_, {extents_.d, keys}, turned());
@@ -150,7 +150,8 @@ AttentionRuns::Form AttentionRuns::form(const AttentionStage& stage, int64_t row
       add(sum_, scores, next());
       break;
     case Kind::sums:
-      contract.family = GemmKernel{value_math_.a, value_math_.b, sum_, keys};
+      contract.family =
+          gemm_kernel(machine_, value_math_, sum_, gemm_depth(machine_, rows, extents_.dv, keys, sum_, v_));
       contract.expr = epilogue_;
       add(sum_, scores, next());
       add(v_, {keys, extents_.dv}, next());

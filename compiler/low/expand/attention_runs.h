@@ -57,6 +57,7 @@ class AttentionRuns {
  private:
   Expr scores_expr() const;
 
+  const Machine& machine_;
   const Attention& attributes_;
   AttentionExtents extents_;
   DType q_, k_, v_, result_, sum_, math_, mask_type_ = DType::f32;

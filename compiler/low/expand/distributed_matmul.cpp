@@ -197,7 +197,7 @@ class DistributedExpander::MatmulExpansion {
   // Of the run over places_ for (m, n, k) elements.
   RunForm product_form(const Shape& extents, Kind kind) {
     const int64_t m = extents[0], n = extents[1], k = extents[2];
-    KernelContract contract{.family = GemmKernel{math_.a, math_.b, accumulate(), plan_.block_k}};
+    KernelContract contract{.family = gemm_kernel(e_.machine_, math_, accumulate(), plan_.block_k)};
     RunForm form;
     const auto add = [&](const Shape& box, bool transposed, DType dtype) {
       const Strides strides = logical(places_[form.geometries.size()], transposed);

@@ -106,7 +106,7 @@ class Expander::MatmulExpansion {
   // One superstep: the blocks of every part.
   void multiply() {
     const MathRate math = gemm_math(e_.machine_, accumulate(), dtype(0), dtype(1));
-    KernelContract contract{.family = GemmKernel{math.a, math.b, accumulate(), plan_.block_k}};
+    KernelContract contract{.family = gemm_kernel(e_.machine_, math, accumulate(), plan_.block_k)};
     contract.expr = split() ? plain_sum(accumulate()) : epilogue_;
     for (size_t i = 0; i < (split() ? 2 : operands_.size()); ++i) contract.operands.push_back({dtype(i), {}});
     contract.operands.push_back({split() ? accumulate() : type_.dtype, {}});
