@@ -15,6 +15,12 @@ struct Range {
 };
 inline Range intersection(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
+// dividend / divisor, neither of them negative. Where most divisors are 1 or larger than what they divide, asking first
+// takes less time than dividing.
+inline int64_t quotient(int64_t dividend, int64_t divisor) {
+  return divisor == 1 ? dividend : dividend < divisor ? 0 : dividend / divisor;
+}
+
 // Piece `index` of [0, extent) in pieces of `size` elements; the last ones are smaller or empty.
 inline Range piece_range(int64_t extent, int64_t size, int64_t index) {
   return {std::min(index * size, extent), std::min((index + 1) * size, extent)};

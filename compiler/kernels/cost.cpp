@@ -149,12 +149,6 @@ Cost superstep_cost(const Machine& machine, const SuperstepWork& work) {
   return cost;
 }
 
-double exchange_cycles(const Machine& machine, const TileExchange& tile) {
-  const double rate = machine.cluster_bytes_per_cycle;
-  return std::max(tile.received / rate + tile.pieces * machine.transfer_cycles,
-                  tile.sent / rate + tile.pieces_out * machine.transfer_cycles);
-}
-
 double exchange_cycles(const Machine& machine, std::span<const TileExchange> tiles) {
   double longest = 0;
   for (const TileExchange& tile : tiles) longest = std::max(longest, exchange_cycles(machine, tile));

@@ -2,6 +2,8 @@
 // them.
 #pragma once
 
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -45,8 +47,8 @@ KernelWork work_of(const KernelContract& contract, const Shape& extents);
 // A superstep: the busiest tile's sum, raised to the time that all bytes need at the whole device's bandwidth (that of
 // the shared cache for repeated reads, where all different bytes fit in there), plus the launch.
 struct SuperstepWork {
-  std::vector<Cost> tiles;  // sum for each tile in use
-  double bytes = 0;         // all tiles' reads and writes through the memory system
+  boost::container::small_vector<Cost, 1> tiles;  // sum for each tile in use; the search knows the busiest alone
+  double bytes = 0;                               // all tiles' reads and writes through the memory system
   // Of these: bytes of different addresses. The rest, read again by other tiles or runs, may come from the machine's
   // shared cache. Negative: unknown, as many as `bytes`.
   double distinct_bytes = -1;
@@ -61,7 +63,11 @@ struct TileExchange {
   double pieces = 0, pieces_out = 0;  // received; sent to where no tile receives them
 };
 // Search, cost and schedule all go by these.
-double exchange_cycles(const Machine& machine, const TileExchange& tile);
+inline double exchange_cycles(const Machine& machine, const TileExchange& tile) {
+  const double rate = machine.cluster_bytes_per_cycle;
+  return std::max(tile.received / rate + tile.pieces * machine.transfer_cycles,
+                  tile.sent / rate + tile.pieces_out * machine.transfer_cycles);
+}
 double exchange_cycles(const Machine& machine, std::span<const TileExchange> tiles);  // until the busiest is done
 
 }  // namespace low

@@ -200,8 +200,9 @@ AttentionWork attention_work(const Graph& graph, const Op& op, std::span<const L
   return work;
 }
 
-std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWork& work, AttentionAlgorithm algorithm,
-                                       int64_t rows, int64_t keys) {
+boost::container::static_vector<KernelWork, 3> attention_runs(const Machine& machine, const AttentionWork& work,
+                                                              AttentionAlgorithm algorithm, int64_t rows,
+                                                              int64_t keys) {
   const AttentionExtents& shape = work.shape;
   const auto q_bytes = static_cast<int64_t>(byte_size(work.q)), k_bytes = static_cast<int64_t>(byte_size(work.k)),
              v_bytes = static_cast<int64_t>(byte_size(work.v));

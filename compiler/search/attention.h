@@ -1,6 +1,7 @@
 // Attention: which decisions there are, and what they cost. On all machines; see AttentionPlan.
 #pragma once
 
+#include <boost/container/static_vector.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -59,8 +60,8 @@ struct AttentionWork {
 };
 AttentionWork attention_work(const Graph& graph, const Op& op, std::span<const Layout> operands);
 // The runs of one block of rows, one after the other on one tile: one, or three with materialized scores.
-std::vector<KernelWork> attention_runs(const Machine& machine, const AttentionWork& work, AttentionAlgorithm algorithm,
-                                       int64_t rows, int64_t keys);
+boost::container::static_vector<KernelWork, 3> attention_runs(const Machine& machine, const AttentionWork& work,
+                                                              AttentionAlgorithm algorithm, int64_t rows, int64_t keys);
 // One superstep.
 CostSum attention_cost(const Machine& machine, const AttentionWork& work, const AttentionPlan& plan);
 // That superstep, its busiest tile alone.

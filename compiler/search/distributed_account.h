@@ -91,12 +91,23 @@ class DistributedAccountant {
   const Machine& machine_;
 };
 
-// The transfers of one of two tiles and the copies of one of them: all tiles wait for the end of the transfers.
-inline Traffic busier(const Traffic& a, const Traffic& b, const Machine& machine) {
-  Traffic result = exchange_cycles(machine, b) > exchange_cycles(machine, a) ? b : a;
-  result.copied = std::max(a.copied, b.copied);
-  result.copies = std::max(a.copies, b.copies);
-  return result;
-}
+// The transfers of one of several tiles and the copies of one of them: all tiles wait for the end of the transfers.
+class Busiest {
+ public:
+  void add(const Traffic& tile, const Machine& machine) {
+    const double cycles = exchange_cycles(machine, tile);
+    if (cycles > cycles_) {
+      cycles_ = cycles;
+      static_cast<TileExchange&>(traffic_) = tile;
+    }
+    traffic_.copied = std::max(traffic_.copied, tile.copied);
+    traffic_.copies = std::max(traffic_.copies, tile.copies);
+  }
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  Traffic traffic_;
+  double cycles_ = 0;
+};
 
 }  // namespace low::distributed_account

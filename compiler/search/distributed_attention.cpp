@@ -69,19 +69,18 @@ class AttentionCost {
   // k and v go to the tiles that hold parts of them; what follows gathers them from there.
   void put_keys_together() {
     const DistributedLayout k = parts_of(shape_.d), v = parts_of(shape_.dv);
-    Traffic busiest;
+    Busiest busiest;
     uint64_t held = 0;
     for_each_sample(k.parts(), [&](uint64_t tile) {
-      const auto h = static_cast<int64_t>(tile % k.grid_n), i = static_cast<int64_t>(tile / k.grid_n % k.grid_m);
-      const auto b = static_cast<int64_t>(tile / k.grid_n / k.grid_m);
+      const auto [b, i, h, p] = place_in_grid(tile, k.grid_m, k.grid_n, 1);
       const Range rows = piece_range(shape_.n, k.part_m, i);
       uint64_t bytes = 0;
       Traffic both = moved(k_, wanted({b, b + 1}, shape_.n, rows, {h, h + 1}, shape_.d), tile, bytes);
       both += moved(v_, wanted({b, b + 1}, shape_.n, rows, {h, h + 1}, shape_.dv), tile, bytes);
-      busiest = busier(busiest, both, account_.machine());
+      busiest.add(both, account_.machine());
       held = std::max(held, bytes);
     });
-    account_.superstep(result_, busiest, {});
+    account_.superstep(result_, busiest.traffic(), {});
     held_bytes_ = held;
     k_.layout = k;
     v_.layout = v;
@@ -102,9 +101,7 @@ class AttentionCost {
 
   // What the busiest part gathers: once (its rows of q, mask and extras), and for each panel of keys.
   void gather(uint64_t tile) {
-    const auto h = static_cast<int64_t>(tile % plan_.grid_heads);
-    const auto i = static_cast<int64_t>(tile / plan_.grid_heads % plan_.grid_m);
-    const auto b = static_cast<int64_t>(tile / plan_.grid_heads / plan_.grid_m);
+    const auto [b, i, h, p] = place_in_grid(tile, plan_.grid_m, plan_.grid_heads, 1);
     const Range batch = piece_range(shape_.batch, layout_.part_batch, b);
     const Range rows = piece_range(shape_.m, layout_.part_m, i);
     const Range heads = piece_range(shape_.q_heads, part_heads_, h);
@@ -133,7 +130,7 @@ class AttentionCost {
                            .column_end = mask.by_key ? shape_.n : 1};
       all += account_.gather(arrival(mask.layout, of_mask, tile), mask.layout, mask.element_bytes, gathered);
     }
-    once_ = busier(once_, all, account_.machine());
+    once_.add(all, account_.machine());
     once_bytes_ = std::max(once_bytes_, gathered);
   }
 
@@ -148,7 +145,7 @@ class AttentionCost {
     both.sent /= static_cast<double>(panels_);
     k_elements_ = std::max(k_elements_, wanted(kv_batch, shape_.n, all, kv_heads, shape_.d).elements());
     v_elements_ = std::max(v_elements_, wanted(kv_batch, shape_.n, all, kv_heads, shape_.dv).elements());
-    keys_ = busier(keys_, both, account_.machine());
+    keys_.add(both, account_.machine());
     key_bytes_ = std::max(key_bytes_, gathered);
   }
 
@@ -174,9 +171,9 @@ class AttentionCost {
 
   // One superstep a panel; the first gathers the rows, too.
   void add_panels() {
-    const Traffic& each = keys_;
+    const Traffic& each = keys_.traffic();
     Traffic first = each;
-    first += once_;
+    first += once_.traffic();
     const AttentionAlgorithm algorithm = plan_.algorithm;
     CostSum compute;
     for (const KernelWork& run : attention_runs(account_.machine(), attention_.work, algorithm, layout_.part_m,
@@ -207,7 +204,7 @@ class AttentionCost {
   uint64_t held_bytes_ = 0;              // parts of k and v, put together
   DistributedCost result_;
   // Of the busiest part.
-  Traffic once_, keys_;
+  Busiest once_, keys_;
   uint64_t once_bytes_ = 0, key_bytes_ = 0;
   int64_t q_elements_ = 0, k_elements_ = 0, v_elements_ = 0;
 };

@@ -85,7 +85,6 @@ class MatmulCost {
   DistributedCost run() {
     const uint64_t parts = uint64_t{plan_.grid_batch} * plan_.grid_m * plan_.grid_n * plan_.grid_k;
     for_each_sample(parts, [&](uint64_t tile) { gather(tile); });
-    if (right_spread_) gather_spread();
     add_parameters();
     add_panels();
     if (split()) add_reduction();
@@ -102,10 +101,7 @@ class MatmulCost {
 
   // What the busiest part gathers for all of its depth, and for its epilogue.
   void gather(uint64_t tile) {
-    const auto p = static_cast<int64_t>(tile % plan_.grid_k);
-    const auto j = static_cast<int64_t>(tile / plan_.grid_k % plan_.grid_n);
-    const auto i = static_cast<int64_t>(tile / plan_.grid_k / plan_.grid_n % plan_.grid_m);
-    const auto b = static_cast<int64_t>(tile / plan_.grid_k / plan_.grid_n / plan_.grid_m);
+    const auto [b, i, j, p] = place_in_grid(tile, plan_.grid_m, plan_.grid_n, plan_.grid_k);
     const Range batch = piece_range(shape_.batch, layout_.part_batch, b);
     const Range rows = piece_range(shape_.m, layout_.part_m, i);
     const Range columns = piece_range(shape_.n, layout_.part_n, j);
@@ -113,12 +109,12 @@ class MatmulCost {
     const Machine& machine = account_.machine();
     uint64_t ignored = 0;
     // What a panel is gathered from; what a whole operand is gathered from says whether it is read where it lies.
-    const auto add = [&](const DistributedMatmul::Operand& operand, Traffic& busiest, bool& direct, auto wanted_along) {
+    const auto add = [&](const DistributedMatmul::Operand& operand, Busiest& busiest, bool& direct, auto wanted_along) {
       const Arrival from = arrival(operand.layout, wanted_along(panel_of(k, panel_, panels_)), tile);
       direct = direct && from.direct() && (panels_ == 1 || arrival(operand.layout, wanted_along(k), tile).direct());
       Traffic traffic = account_.gather(from, operand.layout, operand.element_bytes, ignored);
       traffic.sent /= static_cast<double>(panels_);
-      busiest = busier(busiest, traffic, machine);
+      busiest.add(traffic, machine);
     };
     const auto of_left = [&](Range depth) { return wanted_of(work_.left, batch, shape_.m, rows, shape_.k, depth); };
     add(work_.left, left_, left_direct_, of_left);
@@ -137,19 +133,20 @@ class MatmulCost {
       const Arrival from = arrival(extra.layout, wanted_extra(extra, shape_, batch, share, columns), tile);
       all += account_.gather(from, extra.layout, extra.element_bytes, gathered);
     }
-    extras_ = busier(extras_, all, machine);
+    extras_.add(all, machine);
     extra_gathered_ = std::max(extra_gathered_, gathered);
   }
 
   // A large constant b is spread over the parts that want the same of it.
-  void gather_spread() {
+  Traffic spread() const {
     const int64_t own = spread_elements();
     const auto size = static_cast<double>(work_.right.element_bytes);
-    right_.received = static_cast<double>(right_elements_ - own) * size;
-    right_.copied = right_.sent = static_cast<double>(own) * size;
-    right_.pieces = static_cast<double>(std::min<int64_t>(plan_.grid_m, depth_) - 1);
-    right_.copies = own > 0 ? 1 : 0;
-    right_ = divided(right_, panels_);
+    Traffic result;
+    result.received = static_cast<double>(right_elements_ - own) * size;
+    result.copied = result.sent = static_cast<double>(own) * size;
+    result.pieces = static_cast<double>(std::min<int64_t>(plan_.grid_m, depth_) - 1);
+    result.copies = own > 0 ? 1 : 0;
+    return divided(result, panels_);
   }
 
   void add_parameters() {
@@ -189,8 +186,8 @@ class MatmulCost {
 
   // One superstep a panel: the first starts the sums, the last applies the epilogue unless other tiles have sums, too.
   void add_panels() {
-    Traffic each = left_;
-    each += right_;
+    Traffic each = left_.traffic();
+    each += right_spread_ ? spread() : right_.traffic();
     const int64_t last_panel = std::max<int64_t>(std::min(depth_, shape_.k) - (panels_ - 1) * panel_, 0);
     const bool adds = panels_ > 1;
     if (adds) {
@@ -200,7 +197,7 @@ class MatmulCost {
                            static_cast<double>(panels_ - 2));
       }
     }
-    if (!split()) each += extras_;
+    if (!split()) each += extras_.traffic();
     account_.superstep(result_, each,
                        gemm(last_panel, (adds ? add_nodes : 0) + (split() ? 0 : work_.expression_nodes),
                             (adds ? work_.sum_bytes : 0) + (split() ? 0 : extra_bytes()),
@@ -215,7 +212,7 @@ class MatmulCost {
     partial.received = static_cast<double>(share_elements) * size * (plan_.grid_k - 1);
     partial.sent = static_cast<double>(part_elements() - share_elements) * size;
     partial.pieces = plan_.grid_k - 1;
-    partial += extras_;
+    partial += extras_.traffic();
     const KernelWork run = pointwise_run(
         layout_.part_batch * layout_.share, layout_.part_n, 2 * int64_t{plan_.grid_k} - 1 + work_.expression_nodes,
         share_elements * (plan_.grid_k * work_.sum_bytes + extra_bytes()), share_elements * work_.result_bytes);
@@ -252,7 +249,7 @@ class MatmulCost {
   int64_t right_matrices_ = 1, right_elements_ = 0;
   bool right_constant_ = false, right_spread_ = false;
   // Of the busiest part: of a panel, and of the epilogue.
-  Traffic left_, right_, extras_;
+  Busiest left_, right_, extras_;
   int64_t left_elements_ = 0;
   bool left_direct_ = true, right_direct_ = true;
   uint64_t extra_gathered_ = 0;
@@ -267,33 +264,17 @@ DistributedCost distributed_matmul_cost(const Machine& machine, const Distribute
 
 namespace {
 
-// The result's shard on `tile`, in its matrix.
-struct Shard {
-  Range batch, rows, columns;
-  int64_t elements() const { return batch.size() * rows.size() * columns.size(); }
-};
-Shard shard_of(const DistributedLayout& layout, uint64_t tile) {
-  const auto p = static_cast<int64_t>(tile % layout.shares);
-  const auto j = static_cast<int64_t>(tile / layout.shares % layout.grid_n);
-  const auto i = static_cast<int64_t>(tile / layout.shares / layout.grid_n % layout.grid_m);
-  const auto b = static_cast<int64_t>(tile / layout.shares / layout.grid_n / layout.grid_m);
-  const Range rows = piece_range(layout.m, layout.part_m, i);
-  return {piece_range(layout.batch, layout.part_batch, b),
-          {std::min(rows.begin + p * layout.share, rows.end), std::min(rows.begin + (p + 1) * layout.share, rows.end)},
-          piece_range(layout.n, layout.part_n, j)};
-}
-
 DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& work, const DistributedLayout& layout) {
   DistributedCost result;
   if (work.shape.elements() == 0) return result;
   result.parameter_bytes = work.parameter_bytes;
   const DistributedAccountant account(machine);
   const MatrixExtents extents = matrix_extents(work.shape);
-  Traffic busiest;
+  Busiest busiest;
   uint64_t gathered = 0;
   std::vector<int64_t> constant(work.sources.size());
   for_each_sample(layout.parts(), [&](uint64_t tile) {
-    const Shard shard = shard_of(layout, tile);
+    const ShardRanges shard = shard_of(layout, tile);
     if (shard.elements() == 0) return;
     Traffic traffic;
     uint64_t mine = 0;
@@ -347,7 +328,7 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
       traffic += one;
       if (!work.copies) mine += operand;  // copies go to the result's shard itself
     }
-    busiest = busier(busiest, traffic, machine);
+    busiest.add(traffic, machine);
     gathered = std::max(gathered, mine);
   });
   for (size_t s = 0; s < work.sources.size(); ++s) {
@@ -377,7 +358,7 @@ DistributedCost split_cost_of(const Machine& machine, const DistributedSplit& wo
     }
     compute = kernel_cost(machine, run);
   }
-  account.superstep(result, busiest, compute);
+  account.superstep(result, busiest.traffic(), compute);
   return result;
 }
 

@@ -11,7 +11,9 @@ namespace {
 
 // Which of a matrix's row pieces (parts, cut into shares) a row lies in.
 int64_t row_piece(const DistributedLayout& layout, int64_t row) {
-  return row / layout.part_m * ceil_div(layout.part_m, layout.share) + row % layout.part_m / layout.share;
+  const int64_t part = quotient(row, layout.part_m);
+  if (layout.shares == 1) return part;
+  return part * ceil_div(layout.part_m, layout.share) + (row - part * layout.part_m) / layout.share;
 }
 
 }  // namespace
@@ -101,6 +103,14 @@ Steps steps_of(const DistributedLayout& layout, const Wanted& wanted) {
 
 }  // namespace
 
+ShardRanges shard_of(const DistributedLayout& layout, uint64_t tile) {
+  const auto [b, i, j, p] = place_in_grid(tile, layout.grid_m, layout.grid_n, layout.shares);
+  const Range rows = piece_range(layout.m, layout.part_m, i);
+  return {piece_range(layout.batch, layout.part_batch, b),
+          {std::min(rows.begin + p * layout.share, rows.end), std::min(rows.begin + (p + 1) * layout.share, rows.end)},
+          piece_range(layout.n, layout.part_n, j)};
+}
+
 Arrival arrival(const DistributedLayout& layout, const Wanted& wanted, uint64_t tile) {
   Arrival result;
   const int64_t elements = wanted.elements();
@@ -115,30 +125,20 @@ Arrival arrival(const DistributedLayout& layout, const Wanted& wanted, uint64_t 
     return result;
   }
   // The tile's own shard; outside of the grid an empty one.
-  Range own_batch, own_rows, own_columns;
-  if (tile < layout.parts()) {
-    const auto p = static_cast<int64_t>(tile % layout.shares);
-    const auto j = static_cast<int64_t>(tile / layout.shares % layout.grid_n);
-    const auto i = static_cast<int64_t>(tile / layout.shares / layout.grid_n % layout.grid_m);
-    const auto b = static_cast<int64_t>(tile / layout.shares / layout.grid_n / layout.grid_m);
-    own_batch = {b * layout.part_batch, std::min((b + 1) * layout.part_batch, layout.batch)};
-    own_rows = {i * layout.part_m + p * layout.share,
-                std::min({i * layout.part_m + (p + 1) * layout.share, (i + 1) * layout.part_m, layout.m})};
-    own_columns = {j * layout.part_n, std::min((j + 1) * layout.part_n, layout.n)};
-  }
+  const ShardRanges own = tile < layout.parts() ? shard_of(layout, tile) : ShardRanges();
   const Range columns{wanted.column_begin, wanted.column_end};
-  const int64_t local_columns = intersection(columns, own_columns).size();
-  const int64_t column_pieces = (columns.end - 1) / layout.part_n - columns.begin / layout.part_n + 1;
+  const int64_t local_columns = intersection(columns, own.columns).size();
+  const int64_t column_pieces = quotient(columns.end - 1, layout.part_n) - quotient(columns.begin, layout.part_n) + 1;
   const Steps steps = steps_of(layout, wanted);
   int64_t rows_seen = 0;
   for (int64_t matrix = wanted.matrix_begin; matrix < wanted.matrix_end; matrix += steps.wanted) {
     int64_t row = matrix * wanted.matrix_rows + wanted.row_begin;
     const int64_t end = matrix * wanted.matrix_rows + wanted.row_end;
     while (row < end) {  // the layout's matrices may be others than the reader's
-      const int64_t of = row / layout.m;
+      const int64_t of = quotient(row, layout.m);
       const Range rows{row - of * layout.m, std::min(end - of * layout.m, layout.m)};
-      const bool mine = of >= own_batch.begin && of < own_batch.end;
-      const int64_t local_rows = mine ? intersection(rows, own_rows).size() : 0;
+      const bool mine = of >= own.batch.begin && of < own.batch.end;
+      const int64_t local_rows = mine ? intersection(rows, own.rows).size() : 0;
       result.local += local_rows * local_columns;
       result.pieces += (row_piece(layout, rows.end - 1) - row_piece(layout, rows.begin) + 1) * column_pieces -
                        (local_rows * local_columns > 0 ? 1 : 0);

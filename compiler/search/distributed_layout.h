@@ -37,6 +37,22 @@ struct DistributedLayout {
   uint64_t parts() const { return uint64_t{grid_batch} * grid_m * grid_n * shares; }
 };
 
+// What (b, i, j, p) is for a tile.
+struct GridPlace {
+  int64_t b = 0, i = 0, j = 0, p = 0;
+};
+inline GridPlace place_in_grid(uint64_t tile, uint32_t grid_m, uint32_t grid_n, uint32_t shares) {
+  const auto index = static_cast<int64_t>(tile);
+  const int64_t part = quotient(index, shares), row = quotient(part, grid_n), matrix = quotient(row, grid_m);
+  return {matrix, row - matrix * grid_m, part - row * grid_n, index - part * shares};
+}
+// A tile's shard, in its matrices.
+struct ShardRanges {
+  Range batch, rows, columns;
+  int64_t elements() const { return batch.size() * rows.size() * columns.size(); }
+};
+ShardRanges shard_of(const DistributedLayout& layout, uint64_t tile);
+
 // Of equal layouts the same.
 uint64_t hash_of(const DistributedLayout& layout);
 

@@ -17,6 +17,11 @@ struct RankedByNeed {
   uint64_t need = 0;
 };
 
+bool faster(const RankedByNeed& a, const RankedByNeed& b) {
+  if (a.cycles != b.cycles) return a.cycles < b.cycles;
+  return a.need != b.need ? a.need < b.need : a.index < b.index;
+}
+
 // Evaluates all candidates, on all threads; by time.
 template <typename Candidate, typename Evaluate>
 std::vector<RankedByNeed> ranked(SearchContext& context, std::vector<Candidate>& candidates, const Evaluate& evaluate) {
@@ -31,10 +36,7 @@ std::vector<RankedByNeed> ranked(SearchContext& context, std::vector<Candidate>&
     }
   });
   context.candidates += static_cast<int64_t>(candidates.size());
-  std::ranges::sort(all, [](const RankedByNeed& a, const RankedByNeed& b) {
-    if (a.cycles != b.cycles) return a.cycles < b.cycles;
-    return a.need != b.need ? a.need < b.need : a.index < b.index;
-  });
+  std::ranges::sort(all, faster);
   return all;
 }
 
@@ -103,9 +105,8 @@ class OpChoices {
       : context_(context), layouts_(layouts), demand_(demand) {}
 
   // The fastest grids, at most options.finalists, and those that need ever less memory.
-  Result<std::vector<Choice>> of_matmul(const DistributedMatmul& work) {
+  Result<std::vector<Choice>> of_matmul(const DistributedMatmul& work, std::vector<MatmulPlan> space) {
     const Machine& machine = context_.machine;
-    std::vector<MatmulPlan> space = distributed_matmul_space(machine, work.shape, context_.options.candidates_per_op);
     keep_demanded(space, work.shape);
     LOW_TRY_VOID(count_candidates(context_, space.size()));
     const auto cost = [&](const MatmulPlan& plan) { return distributed_matmul_cost(machine, work, plan); };
@@ -123,20 +124,26 @@ class OpChoices {
     return std::move(choices_);
   }
 
-  Result<std::vector<Choice>> of_attention(const DistributedAttention& work) {
+  Result<std::vector<Choice>> of_attention(const DistributedAttention& work, std::vector<AttentionPlan> space) {
     const AttentionExtents& shape = work.work.shape;
-    std::vector<AttentionPlan> space =
-        attention_space(context_.machine, shape, context_.options.attention, context_.options.candidates_per_op);
     keep_demanded(space, shape);
     LOW_TRY_VOID(count_candidates(context_, space.size()));
     const auto cost = [&](const AttentionPlan& plan) {
       return distributed_attention_cost(context_.machine, work, plan);
     };
-    std::vector<AttentionPlan> candidates = with_key_parts(space, shape, cost);
-    if (exhaustive()) LOW_TRY_VOID(context_.exhaustive->take(candidates.size()));
-    const auto same = [&](size_t a, size_t b) { return same_grid(candidates[a], candidates[b]); };
-    for (const RankedByNeed& one : best(ranked(context_, candidates, cost), finalists(), same, candidates, shape))
-      add(candidates[one.index], cost(candidates[one.index]), shape);
+    const std::vector<uint32_t> numbers = key_part_space(context_.machine, shape);
+    if (exhaustive()) {
+      const size_t grids = space.size();
+      for (size_t i = 0; i < grids; ++i) {
+        for (const uint32_t number : numbers) space.push_back(in_parts(space[i], number));
+      }
+      LOW_TRY_VOID(context_.exhaustive->take(space.size()));
+    }
+    std::vector<RankedByNeed> all = ranked(context_, space, cost);
+    if (!exhaustive() && !numbers.empty()) add_key_parts(numbers, cost, space, all);
+    const auto same = [&](size_t a, size_t b) { return same_grid(space[a], space[b]); };
+    for (const RankedByNeed& one : best(std::move(all), finalists(), same, space, shape))
+      add(space[one.index], cost(space[one.index]), shape);
     return std::move(choices_);
   }
 
@@ -226,35 +233,30 @@ class OpChoices {
     return numbers[few];
   }
 
-  // Each of them with keys where they lie, the promising ones with keys in parts, too: in as few parts as take about as
-  // long as the best number does, since each piece that is sent takes code and time to plan.
+  static AttentionPlan in_parts(AttentionPlan plan, uint32_t number) {
+    plan.key_parts = number;
+    return plan;
+  }
+
+  // To plans by time, with keys where they lie, adds the promising ones with keys in parts: in as few parts as take
+  // about as long as the best number does, since each piece that is sent takes code and time to plan.
   template <typename CostOf>
-  std::vector<AttentionPlan> with_key_parts(std::vector<AttentionPlan>& space, const AttentionExtents& shape,
-                                            const CostOf& cost) {
-    const std::vector<uint32_t> numbers = key_part_space(context_.machine, shape);
-    std::vector<AttentionPlan> candidates = space;
-    const auto in_parts = [](AttentionPlan plan, uint32_t number) {
-      plan.key_parts = number;
-      return plan;
-    };
-    if (exhaustive()) {
-      for (const AttentionPlan& plan : space) {
-        for (const uint32_t number : numbers) candidates.push_back(in_parts(plan, number));
-      }
-      return candidates;
-    }
-    if (numbers.empty()) return candidates;
+  void add_key_parts(const std::vector<uint32_t>& numbers, const CostOf& cost, std::vector<AttentionPlan>& plans,
+                     std::vector<RankedByNeed>& all) {
     const auto distinct = [](size_t, size_t) { return false; };
-    const std::vector<RankedByNeed> grids = selected(ranked(context_, space, cost), finalists(), distinct);
-    std::vector<AttentionPlan> best(grids.size());
+    const std::vector<RankedByNeed> grids = selected(all, finalists(), distinct);
+    std::vector<AttentionPlan> parted(grids.size());
     context_.pool.parallel_for(static_cast<int64_t>(grids.size()), [&](int64_t i) {
-      const auto grid = static_cast<size_t>(i);
-      best[grid] = in_parts(space[grids[grid].index], 0);
-      best[grid].key_parts =
-          few_parts(numbers, [&](uint32_t number) { return cost(in_parts(best[grid], number)).cost.cycles; });
+      const AttentionPlan& plan = plans[grids[static_cast<size_t>(i)].index];
+      const auto cycles = [&](uint32_t number) { return cost(in_parts(plan, number)).cost.cycles; };
+      parted[static_cast<size_t>(i)] = in_parts(plan, few_parts(numbers, cycles));
     });
-    candidates.insert(candidates.end(), best.begin(), best.end());
-    return candidates;
+    for (RankedByNeed one : ranked(context_, parted, cost)) {
+      one.index += plans.size();
+      all.push_back(one);
+    }
+    plans.insert(plans.end(), parted.begin(), parted.end());
+    std::ranges::sort(all, faster);
   }
 
   // Grids that fit and are fast, and those that need little, with all panels.
@@ -350,9 +352,9 @@ Result<std::vector<Choice>> DistributedMemory::choices(size_t index, std::span<c
     const auto split = [](Choice& choice, const SplitPlan& plan) { choice.plan = plan; };
     if (!is_distributed_operation(graph_, op)) return std::vector<Choice>();
     if (std::holds_alternative<Matmul>(op.attributes))
-      return choices.of_matmul(distributed_matmul(graph_, op, layouts));
+      return choices.of_matmul(distributed_matmul(graph_, op, layouts), matmul_plans(op));
     if (std::holds_alternative<Attention>(op.attributes))
-      return choices.of_attention(distributed_attention(graph_, op, layouts));
+      return choices.of_attention(distributed_attention(graph_, op, layouts), attention_plans(op));
     if (is_split(op)) return choices.of_split(distributed_split(graph_, op, layouts), split, needs_whole_rows(op));
     if (is_distributed_view(graph_, op)) {  // a copy changes nothing that a reader could not do as well
       ++context_.candidates;
@@ -377,6 +379,21 @@ Result<std::vector<Choice>> DistributedMemory::choices(size_t index, std::span<c
   return failed(known || context_.exhaustive != nullptr ? ErrorKind::unsupported : ErrorKind::internal,
                 fmt::format("there is no way to plan this operation for machine {}, which has no global memory",
                             context_.machine.name));
+}
+
+const std::vector<MatmulPlan>& DistributedMemory::matmul_plans(const Op& op) {
+  std::vector<MatmulPlan>& plans = matmul_plans_[&op];
+  if (plans.empty())
+    plans = distributed_matmul_space(context_.machine, matmul_shape(graph_, op), context_.options.candidates_per_op);
+  return plans;
+}
+
+const std::vector<AttentionPlan>& DistributedMemory::attention_plans(const Op& op) {
+  std::vector<AttentionPlan>& plans = attention_plans_[&op];
+  if (plans.empty())
+    plans = attention_space(context_.machine, attention_extents(graph_, op), context_.options.attention,
+                            context_.options.candidates_per_op);
+  return plans;
 }
 
 Result<std::vector<Choice>> DistributedMemory::output_choices(size_t index, LayoutNumber source, const Demand& demand) {

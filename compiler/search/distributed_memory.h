@@ -2,6 +2,8 @@
 // wants of them.
 #pragma once
 
+#include <unordered_map>
+
 #include "compiler/search/distributed_cost.h"
 #include "compiler/search/distributed_space.h"
 #include "compiler/search/region_memory.h"
@@ -37,12 +39,17 @@ class DistributedMemory final : public RegionMemory {
  private:
   uint32_t output_index(size_t op) const;
   Result<std::vector<Choice>> output_choices(size_t op, LayoutNumber source, const Demand& demand);
+  // All decisions for an operation, wherever its operands lie.
+  const std::vector<MatmulPlan>& matmul_plans(const Op& op);
+  const std::vector<AttentionPlan>& attention_plans(const Op& op);
 
   SearchContext& context_;
   const Graph& graph_;
   std::shared_ptr<LayoutTable<DistributedLayout>> layouts_;
   const uint32_t kept_;  // outputs that stay on tiles: the first
   const OutputWriters writers_;
+  std::unordered_map<const Op*, std::vector<MatmulPlan>> matmul_plans_;  // looked up only
+  std::unordered_map<const Op*, std::vector<AttentionPlan>> attention_plans_;
 };
 
 }  // namespace low

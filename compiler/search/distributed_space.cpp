@@ -9,48 +9,26 @@
 #include "compiler/search/distributed_layout.h"
 
 namespace low {
-namespace {
-
-uint64_t product(const MatmulPlan& plan) { return uint64_t{plan.grid_batch} * plan.grid_m * plan.grid_n * plan.grid_k; }
-
-}  // namespace
 
 std::vector<MatmulPlan> distributed_matmul_space(const Machine& machine, const MatmulShape& shape, int64_t limit) {
-  const std::vector<uint32_t> batch_splits = splits(shape.batch, machine.tiles);
-  const std::vector<uint32_t> m_splits = splits(shape.m, machine.tiles);
-  const std::vector<uint32_t> n_splits = splits(shape.n, machine.tiles);
-  const std::vector<uint32_t> k_splits = partial_sums(shape.k, machine.tiles);
-  std::vector<MatmulPlan> result;
+  // Grids that leave most of the usable tiles idle are not worth a place in the budget; on few tiles all are.
+  constexpr uint32_t few = 64;
   uint64_t most = 0;
-  // Two rounds: grids that leave most of the usable tiles idle are not worth a place in the budget; on few tiles all
-  // are.
-  const uint64_t few = 64;
-  for (const bool collect : {false, true}) {
-    for (const uint32_t batch : batch_splits) {
-      for (const uint32_t m : m_splits) {
-        if (uint64_t{batch} * m > machine.tiles) break;
-        for (const uint32_t n : n_splits) {
-          if (uint64_t{batch} * m * n > machine.tiles) break;
-          for (const uint32_t k : k_splits) {
-            MatmulPlan plan{.grid_batch = batch, .grid_m = m, .grid_n = n, .grid_k = k};
-            if (product(plan) > machine.tiles) break;
-            most = std::max(most, product(plan));
-            if (!collect || (machine.tiles > few && product(plan) * 2 < most)) continue;
-            plan.block_m = part_size(shape.m, m);
-            plan.block_n = part_size(shape.n, n);
-            plan.block_k = part_size(shape.k, k);
-            result.push_back(plan);
-          }
-        }
-      }
-    }
-  }
+  for_each_grid(machine, shape, machine.tiles, [&](const MatmulPlan& plan) { most = std::max(most, grid_size(plan)); });
+  std::vector<MatmulPlan> result;
+  for_each_grid(machine, shape, machine.tiles, [&](MatmulPlan plan) {
+    if (machine.tiles > few && grid_size(plan) * 2 < most) return;
+    plan.block_m = part_size(shape.m, plan.grid_m);
+    plan.block_n = part_size(shape.n, plan.grid_n);
+    plan.block_k = part_size(shape.k, plan.grid_k);
+    result.push_back(plan);
+  });
   // Without partial sums first: a budget cuts off what is least likely.
   std::ranges::sort(result, [](const MatmulPlan& a, const MatmulPlan& b) {
-    const uint64_t x = product(a) * (a.grid_k == 1 ? 2 : 1);
-    const uint64_t y = product(b) * (b.grid_k == 1 ? 2 : 1);
+    const uint64_t x = grid_size(a) * (a.grid_k == 1 ? 2 : 1);
+    const uint64_t y = grid_size(b) * (b.grid_k == 1 ? 2 : 1);
     if (x != y) return x > y;
-    return std::tie(a.grid_batch, a.grid_m, a.grid_n) < std::tie(b.grid_batch, b.grid_m, b.grid_n);
+    return std::tie(a.grid_batch, a.grid_m, a.grid_n, a.grid_k) < std::tie(b.grid_batch, b.grid_m, b.grid_n, b.grid_k);
   });
   if (static_cast<int64_t>(result.size()) > limit) result.resize(static_cast<size_t>(limit));
   return result;

@@ -1,9 +1,9 @@
 #include "compiler/search/global_memory.h"
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <functional>
 #include <map>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -31,7 +31,8 @@ bool is_better(const Ranked& a, const Ranked& b) {
 
 // Of a decision: what its operation writes, and what it reads of each operand that an operation computes, see
 // RegionMemory; empty if one of them is no chunk.
-using Chunks = std::function<std::vector<int64_t>(const OpPlan&)>;
+using ChunkList = boost::container::small_vector<int64_t, 6>;
+using Chunks = std::function<ChunkList(const OpPlan&)>;
 
 // Evaluates all candidates and keeps the best `options.finalists`: first the best of each kind (`same` tells whether
 // two candidates are of one kind), then whatever is next. Behind them, what may pay in a superstep that is shared: of
@@ -78,10 +79,12 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
     });
     if (least != as_fast) add(*least);
   }
-  std::set<std::vector<int64_t>> known;
+  std::vector<ChunkList> known;  // few
   for (const Ranked& ranked : all) {
-    std::vector<int64_t> chunks_read_and_written = chunks_of(candidates[ranked.index]);
-    if (!chunks_read_and_written.empty() && known.insert(std::move(chunks_read_and_written)).second) add(ranked);
+    const ChunkList list = chunks_of(candidates[ranked.index]);
+    if (list.empty() || std::ranges::find(known, list) != known.end()) continue;
+    known.push_back(list);
+    add(ranked);
   }
   return kept;
 }
@@ -197,10 +200,10 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
   };
   std::vector<Layout> layouts;
   for (const LayoutNumber operand : operands) layouts.push_back((*layouts_)[operand]);
-  const Chunks chunks = [&](const OpPlan& plan) -> std::vector<int64_t> {
+  const Chunks chunks = [&](const OpPlan& plan) -> ChunkList {
     const int64_t written = written_chunk(op, plan);
     if (written == 0) return {};
-    std::vector<int64_t> result{written};
+    ChunkList result{written};
     const std::span<const ValueId> values = graph_.operands(op);
     for (uint32_t j = 0; j < values.size(); ++j) {
       const Op& producer = graph_.op(graph_.value(values[j]).producer);
@@ -321,10 +324,11 @@ int64_t chunk_of(const Shape& shape, const SplitPlan& split) {
   return chunk;
 }
 
+bool cuts_rows_alone(const MatmulPlan& plan) { return plan.grid_batch == 1 && plan.grid_n == 1 && plan.grid_k == 1; }
+
 // Rows of a matrix in a part of a matmul that cuts rows alone; 0: it cuts other axes, or there are several matrices.
 int64_t rows_of_part(const MatmulShape& shape, const MatmulPlan& plan) {
-  const bool whole = plan.grid_batch == 1 && plan.grid_n == 1 && plan.grid_k == 1;
-  if (!whole || (shape.batch != 1 && plan.grid_m != 1)) return 0;
+  if (!cuts_rows_alone(plan) || (shape.batch != 1 && plan.grid_m != 1)) return 0;
   return plan.grid_m == 1 ? shape.batch * shape.m : ceil_div(shape.m, plan.grid_m);
 }
 
@@ -336,7 +340,7 @@ int64_t GlobalMemory::written_chunk(const Op& op, const OpPlan& plan) const {
   if (const auto* split = std::get_if<SplitPlan>(&plan)) return chunk_of(shape, *split);
   if (const auto* movement = std::get_if<MovementPlan>(&plan)) return chunk_of(shape, movement->split);
   if (const auto* matmul = std::get_if<MatmulPlan>(&plan))
-    return rows_of_part(matmul_shape(graph_, op), *matmul) * shape[shape.rank() - 1];
+    return cuts_rows_alone(*matmul) ? rows_of_part(matmul_shape(graph_, op), *matmul) * shape[shape.rank() - 1] : 0;
   return 0;
 }
 

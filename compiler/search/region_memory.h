@@ -24,7 +24,7 @@ struct RegionChoice {
   uint64_t parameter_bytes = 0;       // of constants, where they are counted
   std::vector<LayoutNumber> outputs;  // where each output lies
   std::vector<ExplanationLine> lines;
-  std::string grids;  // of its matmuls and attentions: what tells finalists apart
+  uint64_t grids = 0;  // of its matmuls and attentions, hashed: what tells finalists apart
   uint64_t need() const { return working_bytes + parameter_bytes; }
 };
 

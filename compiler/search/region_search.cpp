@@ -14,17 +14,6 @@ namespace {
 
 constexpr double endless = std::numeric_limits<double>::infinity();
 
-// Of a matmul, an attention, or those of a repeat's body.
-std::string grids_of(const Choice& choice) {
-  if (choice.body) return choice.body->grids;
-  if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan))
-    return fmt::format("{}x{}x{}x{} ", matmul->grid_batch, matmul->grid_m, matmul->grid_n, matmul->grid_k);
-  if (const auto* attention = std::get_if<AttentionPlan>(&choice.plan))
-    return fmt::format("{}:{}x{}x{} ", name(attention->algorithm), attention->grid_batch, attention->grid_m,
-                       attention->grid_heads);
-  return "";
-}
-
 }  // namespace
 
 bool no_worse(const StepWork& a, const StepWork& b, double tolerance) {
@@ -60,9 +49,15 @@ Result<std::vector<RegionChoice>> RegionSearch::run(const std::vector<LayoutNumb
   if (alternatives_.empty()) LOW_TRY_VOID(find_alternatives());
   std::vector<State> states(1);
   for (size_t i = 0; i < graph_.op_count(); ++i) {
-    const Attributes& attributes = graph_.op(OpId(i)).attributes;
-    if (exhaustive() && (std::holds_alternative<Input>(attributes) || std::holds_alternative<Constant>(attributes)))
+    if (is_given(i)) {
+      static const Choice nothing;
+      for (State& state : states) {
+        if (exhaustive()) break;
+        nodes_.push_back({state.node, &nothing});
+        state.node = static_cast<int32_t>(nodes_.size() - 1);
+      }
       continue;
+    }
     std::vector<State> next;
     uint64_t least = UINT64_MAX;
     for (const State& state : states) LOW_TRY_VOID(extend(state, i, bound, next, least));
@@ -77,7 +72,13 @@ Result<std::vector<RegionChoice>> RegionSearch::run(const std::vector<LayoutNumb
   }
   std::vector<RegionChoice> results;
   for (const State& state : states) results.push_back(collect(state));
-  return exhaustive() ? std::move(results) : finalists_of(std::move(results));
+  if (exhaustive()) return results;
+  std::vector<RegionChoice> finalists;
+  for (const size_t i : finalists_of(results)) {
+    explain(states[i], results[i]);
+    finalists.push_back(std::move(results[i]));
+  }
+  return finalists;
 }
 
 // Matmuls, attention and repeats of at least a tenth of the time keep alternatives, so that finalists differ in what
@@ -90,6 +91,7 @@ Result<void> RegionSearch::find_alternatives() {
   std::vector<double> cycles(graph_.op_count(), 0);
   double total = 0;
   for (size_t i = 0; i < graph_.op_count(); ++i) {
+    if (is_given(i)) continue;
     std::vector<LayoutNumber> operands;
     for (const ValueId operand : graph_.operands(graph_.op(OpId(i))))
       operands.push_back(memory_->layout_of_input(operand));
@@ -115,6 +117,11 @@ Result<void> RegionSearch::find_alternatives() {
     alternatives_[static_cast<size_t>(costliest - cycles.begin())] = finalists;
   }
   return {};
+}
+
+bool RegionSearch::is_given(size_t op) const {
+  const Attributes& attributes = graph_.op(OpId(op)).attributes;
+  return std::holds_alternative<Input>(attributes) || std::holds_alternative<Constant>(attributes);
 }
 
 uint32_t RegionSearch::output_index(size_t op) const {
@@ -194,9 +201,7 @@ Result<const std::vector<Choice>*> RegionSearch::choices_for(size_t i, std::vect
     if (entry.demand == demand && entry.operands == operands && !(repeats && exhaustive())) return &entry.choices;
   }
   CacheEntry entry{std::move(operands), demand, {}};
-  if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes)) {
-    entry.choices.emplace_back();
-  } else if (repeats) {
+  if (repeats) {
     LOW_TRY(entry.choices, repeat_choices(op, entry.operands, bound));
     if (exhaustive()) cache_[i].clear();
   } else {
@@ -277,7 +282,10 @@ Result<std::vector<RegionChoice>> RegionSearch::closed_loops(RegionSearch& body,
     for (RegionChoice& choice : *choices) closed.push_back(std::move(choice));
   }
   if (closed.empty() && error) return std::unexpected(*error);
-  return exhaustive() ? std::move(closed) : finalists_of(std::move(closed));
+  if (exhaustive()) return closed;
+  std::vector<RegionChoice> finalists;
+  for (const size_t i : finalists_of(closed)) finalists.push_back(std::move(closed[i]));
+  return finalists;
 }
 
 // --- states
@@ -313,7 +321,6 @@ Result<void> RegionSearch::extend(const State& state, size_t i, double bound, st
 RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choice& choice) const {
   const Op& op = graph_.op(OpId(i));
   State result = state;
-  if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes)) return result;
   add_supersteps(result, i, choice);
   result.parameter_bytes += choice.parameter_bytes;
   if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan)) {
@@ -328,7 +335,7 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
                        .add_list(std::array{attention->grid_batch, attention->grid_m, attention->grid_heads})
                        .result();
   } else if (choice.body) {
-    result.grids = WordHash().add(state.grids).add_list(choice.body->grids).result();
+    result.grids = WordHash().add(state.grids).add(choice.body->grids).result();
   }
   uint64_t others = 0;
   for (const Live& live : result.live) others += live.bytes;
@@ -361,10 +368,13 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
   for (const Live& live : result.live) {
     if (live.last_use > i && roots_stay) roots.push_back(live.root);
   }
-  std::erase_if(result.live, [&](const Live& live) {
+  const auto gone = std::ranges::remove_if(result.live, [&](const Live& live) {
     return live.last_use <= i && std::ranges::find(roots, live.value) == roots.end();
   });
-  std::erase_if(result.fresh, [&](const auto& written) { return find(result, written.first) == nullptr; });
+  result.live.erase(gone.begin(), gone.end());
+  const auto unread =
+      std::ranges::remove_if(result.fresh, [&](const auto& written) { return find(result, written.first) == nullptr; });
+  result.fresh.erase(unread.begin(), unread.end());
   return result;
 }
 
@@ -395,30 +405,20 @@ void RegionSearch::add_supersteps(State& state, size_t i, const Choice& choice) 
   if (joins) {
     const StepWork together{state.open->tile + choice.first->tile, state.open->bytes + choice.first->bytes,
                             state.open->distinct_bytes + choice.first->distinct_bytes};
-    add_cost(state.cost, together, 1);
-    add_cost(state.cost, *state.open, -1);
-    add_cost(state.cost, *choice.first, -1);
+    state.cost.add(cost_of(together));
+    state.cost.add(cost_of(*state.open), -1);
+    state.cost.add(cost_of(*choice.first), -1);
     if (one) last = together;
   }
   if (!joins || !one) state.fresh.clear();
   state.open = last;
+  state.open_cycles = last ? cost_of(*last).total() : 0;
   for (uint32_t j = 0; j < op.results.count && state.open; ++j)
     state.fresh.emplace_back(graph_.result(op, j), memory_->written_chunk(op, choice.plan));
 }
 
-void RegionSearch::add_cost(CostSum& sum, const StepWork& work, double times) const {
-  sum.add(superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes}), times);
-}
-
-// Without the open supersteps, whose costs change when others join them.
-std::vector<double> RegionSearch::closed_cycles(std::span<const State> states) const {
-  std::vector<double> result;
-  for (const State& state : states) {
-    CostSum sum = state.cost;
-    if (state.open) add_cost(sum, *state.open, -1);
-    result.push_back(sum.cycles);
-  }
-  return result;
+Cost RegionSearch::cost_of(const StepWork& work) const {
+  return superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes});
 }
 
 std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) const {
@@ -429,26 +429,32 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
     return states[a].need() != states[b].need() ? states[a].need() < states[b].need() : a < b;
   });
   const std::vector<size_t> views = first_with_same_views(states);
-  const std::vector<double> closed = closed_cycles(states);
+  // Without the open supersteps, whose costs change when others join them.
+  const auto closed = [&](size_t i) { return states[i].cost.cycles - states[i].open_cycles; };
+  const auto waiting = std::ranges::count_if(states[0].live, [](const Live& live) { return live.root == live.value; });
+  const size_t beam = memory_->beam_width(static_cast<size_t>(waiting));
+  std::vector<boost::container::small_vector<size_t, 4>> kept_of(states.size());  // by views
   std::vector<size_t> kept;
+  size_t least = order[0];  // of those kept, needs least memory
   for (const size_t i : order) {
+    // A full beam has room for what needs less memory than all of it.
+    if (kept.size() >= beam && states[i].need() >= states[least].need()) continue;
     // Of those that no later operation tells apart, one for each list of grids, and one more that gains when its open
     // superstep is shared; of those without one, whatever the grids.
     int dominating = 0;
     bool known = false;
-    for (const size_t other : kept) {
-      if (views[other] != views[i] || states[other].need() > states[i].need()) continue;
+    for (const size_t other : kept_of[views[i]]) {
+      if (states[other].need() > states[i].need()) continue;
       ++dominating;
-      known = known || (states[i].open && states[other].grids == states[i].grids && closed[other] <= closed[i]);
+      known = known || (states[i].open && states[other].grids == states[i].grids && closed(other) <= closed(i));
     }
-    if (!known && dominating < context_.options.finalists) kept.push_back(i);
+    if (known || dominating >= context_.options.finalists) continue;
+    kept.push_back(i);
+    kept_of[views[i]].push_back(i);
+    if (states[i].need() < states[least].need()) least = i;
   }
   // The fastest, but one place is for what needs least memory: a later operation may have no room otherwise.
-  const auto waiting = std::ranges::count_if(states[0].live, [](const Live& live) { return live.root == live.value; });
-  const size_t beam = memory_->beam_width(static_cast<size_t>(waiting));
   if (kept.size() > beam) {
-    const auto least = *std::ranges::min_element(
-        kept, {}, [&](size_t i) { return std::pair(states[i].need(), states[i].cost.cycles); });
     kept.resize(beam);
     if (std::ranges::find(kept, least) == kept.end()) kept.back() = least;
   }
@@ -459,11 +465,12 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
 
 std::vector<RegionSearch::State> RegionSearch::undominated(std::vector<State> states) const {
   const std::vector<size_t> views = first_with_same_views(states);
-  const std::vector<double> closed = closed_cycles(states);
+  // Without the open supersteps, whose costs change when others join them.
+  const auto closed = [&](size_t i) { return states[i].cost.cycles - states[i].open_cycles; };
   std::vector<size_t> order(states.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, [&](size_t a, size_t b) {
-    return closed[a] != closed[b] ? closed[a] < closed[b]
+    return closed(a) != closed(b) ? closed(a) < closed(b)
                                   : std::pair(states[a].cost.cycles, a) < std::pair(states[b].cost.cycles, b);
   });
   std::unordered_map<size_t, std::vector<size_t>> kept_of;  // by views; looked up only
@@ -480,7 +487,7 @@ std::vector<RegionSearch::State> RegionSearch::undominated(std::vector<State> st
   return result;
 }
 
-std::vector<RegionChoice> RegionSearch::finalists_of(std::vector<RegionChoice> all) const {
+std::vector<size_t> RegionSearch::finalists_of(std::span<const RegionChoice> all) const {
   const auto wanted = static_cast<size_t>(context_.options.finalists);
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -509,11 +516,16 @@ std::vector<RegionChoice> RegionSearch::finalists_of(std::vector<RegionChoice> a
       kept.push_back(index);
     }
   }
-  std::vector<RegionChoice> result;
-  for (const size_t i : order) {
-    if (std::ranges::find(kept, i) != kept.end()) result.push_back(std::move(all[i]));
-  }
-  return result;
+  std::erase_if(order, [&](size_t i) { return std::ranges::find(kept, i) == kept.end(); });
+  return order;
+}
+
+std::vector<const Choice*> RegionSearch::choices_of(const State& state) const {
+  std::vector<const Choice*> choices;
+  for (int32_t node = state.node; node >= 0; node = nodes_[static_cast<size_t>(node)].parent)
+    choices.push_back(nodes_[static_cast<size_t>(node)].choice);
+  std::ranges::reverse(choices);
+  return choices;
 }
 
 RegionChoice RegionSearch::collect(const State& state) const {
@@ -521,35 +533,39 @@ RegionChoice RegionSearch::collect(const State& state) const {
   result.cost = state.cost;
   result.working_bytes = state.working_bytes;
   result.parameter_bytes = state.parameter_bytes;
-  result.outputs = state.outputs;
-  std::vector<const Choice*> choices;
-  for (int32_t node = state.node; node >= 0; node = nodes_[static_cast<size_t>(node)].parent)
-    choices.push_back(nodes_[static_cast<size_t>(node)].choice);
-  std::ranges::reverse(choices);
+  result.outputs.assign(state.outputs.begin(), state.outputs.end());
+  result.grids = state.grids;
+  const std::vector<const Choice*> choices = choices_of(state);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    result.plan.ops.push_back(choices[i]->plan);
+    if (std::holds_alternative<Output>(graph_.op(OpId(i)).attributes))
+      result.plan.outputs.push_back(choices[i]->output);
+  }
+  return result;
+}
+
+void RegionSearch::explain(const State& state, RegionChoice& region) const {
+  const std::vector<const Choice*> choices = choices_of(state);
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = *choices[i];
     const Op& op = graph_.op(OpId(i));
-    result.plan.ops.push_back(choice.plan);
     const bool output = std::holds_alternative<Output>(op.attributes);
-    if (output) result.plan.outputs.push_back(choice.output);
-    if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes)) continue;
+    if (is_given(i)) continue;
     if (output && choice.cost.cycles == 0) continue;  // written in place
     ExplanationLine line{depth_, describe(graph_, i), describe(choice.plan), choice.cost};
     if (output) line.decision = memory_->describe_output(i, choice);
-    result.grids += grids_of(choice);
     if (choice.body) {
       line.decision = fmt::format("{} times", std::get<Repeat>(op.attributes).count);
     }
-    result.lines.push_back(std::move(line));
+    region.lines.push_back(std::move(line));
     if (!choice.body) continue;
     const auto times = static_cast<double>(std::get<Repeat>(op.attributes).count);
     for (const ExplanationLine& inner : choice.body->lines) {
       ExplanationLine scaled{inner.depth, inner.name, inner.decision, {}};
       scaled.cost.add(inner.cost, times);
-      result.lines.push_back(std::move(scaled));
+      region.lines.push_back(std::move(scaled));
     }
   }
-  return result;
 }
 
 }  // namespace low

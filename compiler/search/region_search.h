@@ -11,6 +11,7 @@
 // ends.
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <deque>
 #include <limits>
 #include <map>
@@ -46,11 +47,12 @@ class RegionSearch {
     int32_t node = -1;  // of the last decision
     CostSum cost;
     uint64_t working_bytes = 0, parameter_bytes = 0;
-    std::vector<Live> live;  // without inputs and constants
-    std::vector<LayoutNumber> outputs;
+    boost::container::small_vector<Live, 4> live;  // without inputs and constants
+    boost::container::small_vector<LayoutNumber, 4> outputs;
     // What the last superstep does, if it may be joined; what it wrote, by value, and its written_chunk.
     std::optional<StepWork> open;
-    std::vector<std::pair<ValueId, int64_t>> fresh;
+    double open_cycles = 0;
+    boost::container::small_vector<std::pair<ValueId, int64_t>, 4> fresh;
     uint64_t grids = 0;  // of its matmuls and attentions, hashed: what tells finalists apart
     uint64_t need() const { return working_bytes + parameter_bytes; }
   };
@@ -66,6 +68,7 @@ class RegionSearch {
 
   bool exhaustive() const { return context_.exhaustive != nullptr; }
   Result<void> find_alternatives();
+  bool is_given(size_t op) const;  // an input or a constant: there is nothing to decide
   uint32_t output_index(size_t op) const;
   static const Live* find(const State& state, ValueId value);
   static ValueId placed_by(const State& state, ValueId value);
@@ -88,13 +91,15 @@ class RegionSearch {
   State apply(const State& state, size_t i, const Choice& choice) const;
   bool waits(const State& state, size_t i, const Choice& choice) const;
   void add_supersteps(State& state, size_t i, const Choice& choice) const;
-  void add_cost(CostSum& sum, const StepWork& work, double times) const;
-  std::vector<double> closed_cycles(std::span<const State> states) const;
+  Cost cost_of(const StepWork& work) const;
   std::vector<State> prune(std::vector<State> states) const;
   std::vector<State> undominated(std::vector<State> states) const;
   // The fastest of different grids, then whatever is next; one of them needs least memory.
-  std::vector<RegionChoice> finalists_of(std::vector<RegionChoice> all) const;
+  std::vector<size_t> finalists_of(std::span<const RegionChoice> all) const;
+  // The region's plan; its explanation is for finalists.
   RegionChoice collect(const State& state) const;
+  std::vector<const Choice*> choices_of(const State& state) const;
+  void explain(const State& state, RegionChoice& region) const;
 
   SearchContext& context_;
   const Graph& graph_;

@@ -14,46 +14,25 @@ namespace {
 // With global memory each partial sum is written and read again: many never pay.
 constexpr uint32_t most_partial_sums = 16;
 
-struct Grid {
-  uint32_t batch, m, n, k;
-  uint64_t product() const { return uint64_t{batch} * m * n * k; }
-};
-
 // Grids within the tiles, those that use most tiles first.
-std::vector<Grid> grids(const Machine& machine, const MatmulShape& shape) {
-  const std::vector<uint32_t> batch_splits = splits(shape.batch, machine.tiles);
-  const std::vector<uint32_t> m_splits = splits(shape.m, machine.tiles);
-  const std::vector<uint32_t> n_splits = splits(shape.n, machine.tiles);
-  const std::vector<uint32_t> k_splits = partial_sums(shape.k, std::min(machine.tiles, most_partial_sums));
+std::vector<MatmulPlan> grids(const Machine& machine, const MatmulShape& shape) {
+  // Grids that leave most of the usable tiles idle are not worth a place in the budget.
   uint64_t most = 0, most_whole = 0;  // without partial sums
-  std::vector<Grid> result;
-  // Two rounds: grids that leave most of the usable tiles idle are not worth a place in the budget.
-  for (const bool collect : {false, true}) {
-    for (const uint32_t batch : batch_splits) {
-      for (const uint32_t m : m_splits) {
-        if (uint64_t{batch} * m > machine.tiles) break;
-        for (const uint32_t n : n_splits) {
-          if (uint64_t{batch} * m * n > machine.tiles) break;
-          for (const uint32_t k : k_splits) {
-            const Grid grid{batch, m, n, k};
-            if (grid.product() > machine.tiles) break;
-            uint64_t& usable = k == 1 ? most_whole : most;
-            if (!collect) {
-              usable = std::max(usable, grid.product());
-            } else if (grid.product() * (k == 1 ? 4 : 2) >= usable) {
-              result.push_back(grid);
-            }
-          }
-        }
-      }
-    }
-  }
-  // Those without partial sums come first: a budget cuts off what is least likely.
-  std::ranges::sort(result, [](const Grid& left, const Grid& right) {
-    if ((left.k == 1) != (right.k == 1)) return left.k == 1;
-    if (left.product() != right.product()) return left.product() > right.product();
-    return std::tie(left.batch, left.m, left.n, left.k) < std::tie(right.batch, right.m, right.n, right.k);
+  for_each_grid(machine, shape, most_partial_sums, [&](const MatmulPlan& grid) {
+    uint64_t& usable = grid.grid_k == 1 ? most_whole : most;
+    usable = std::max(usable, grid_size(grid));
   });
+  std::vector<MatmulPlan> result;
+  for_each_grid(machine, shape, most_partial_sums, [&](const MatmulPlan& grid) {
+    const bool whole = grid.grid_k == 1;
+    if (grid_size(grid) * (whole ? 4 : 2) >= (whole ? most_whole : most)) result.push_back(grid);
+  });
+  // Those without partial sums come first: a budget cuts off what is least likely.
+  const auto order = [](const MatmulPlan& grid) {
+    return std::tuple(grid.grid_k != 1, -static_cast<int64_t>(grid_size(grid)), grid.grid_batch, grid.grid_m,
+                      grid.grid_n, grid.grid_k);
+  };
+  std::ranges::sort(result, {}, order);
   return result;
 }
 
@@ -95,15 +74,35 @@ std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit) {
   return result;
 }
 
+void for_each_grid(const Machine& machine, const MatmulShape& shape, uint32_t most_parts_of_k,
+                   const std::function<void(const MatmulPlan&)>& function) {
+  const std::vector<uint32_t> batch_splits = splits(shape.batch, machine.tiles);
+  const std::vector<uint32_t> m_splits = splits(shape.m, machine.tiles);
+  const std::vector<uint32_t> n_splits = splits(shape.n, machine.tiles);
+  const std::vector<uint32_t> k_splits = partial_sums(shape.k, std::min(machine.tiles, most_parts_of_k));
+  for (const uint32_t batch : batch_splits) {
+    for (const uint32_t m : m_splits) {
+      if (uint64_t{batch} * m > machine.tiles) break;
+      for (const uint32_t n : n_splits) {
+        if (uint64_t{batch} * m * n > machine.tiles) break;
+        for (const uint32_t k : k_splits) {
+          const MatmulPlan grid{.grid_batch = batch, .grid_m = m, .grid_n = n, .grid_k = k};
+          if (grid_size(grid) > machine.tiles) break;
+          function(grid);
+        }
+      }
+    }
+  }
+}
+
 std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b,
                                      int64_t limit) {
   std::vector<MatmulPlan> result;
   const auto full = [&] { return static_cast<int64_t>(result.size()) >= limit; };
-  for (const Grid& grid : grids(machine, shape)) {
-    MatmulPlan plan{.grid_batch = grid.batch, .grid_m = grid.m, .grid_n = grid.n, .grid_k = grid.k};
-    const int64_t depth = ceil_div(shape.k, grid.k);
+  for (MatmulPlan plan : grids(machine, shape)) {
+    const int64_t depth = ceil_div(shape.k, plan.grid_k);
     for (const GemmBlock& block :
-         gemm_block_choices(machine, ceil_div(shape.m, grid.m), ceil_div(shape.n, grid.n), depth, a, b)) {
+         gemm_block_choices(machine, ceil_div(shape.m, plan.grid_m), ceil_div(shape.n, plan.grid_n), depth, a, b)) {
       if (full()) return result;
       plan.block_m = block.m;
       plan.block_n = block.n;

@@ -2,6 +2,7 @@
 // may stay views. Shared by the search and by verify().
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -24,6 +25,15 @@ std::vector<uint32_t> splits(int64_t extent, uint32_t limit, double waste = 0.25
 // Numbers of partial sums worth considering for a depth of k, none empty, each of 16 or more products: 1 first, all
 // small ones, then ever fewer.
 std::vector<uint32_t> partial_sums(int64_t k, uint32_t limit);
+
+// Calls function(plan) for each way to cut a matmul's axes and its k (into `most_parts_of_k` at most) within the
+// machine's tiles, in a fixed order; the plans' blocks are not set.
+void for_each_grid(const Machine& machine, const MatmulShape& shape, uint32_t most_parts_of_k,
+                   const std::function<void(const MatmulPlan&)>& function);
+// Tiles in use.
+inline uint64_t grid_size(const MatmulPlan& plan) {
+  return uint64_t{plan.grid_batch} * plan.grid_m * plan.grid_n * plan.grid_k;
+}
 
 // At most `limit` candidates, grids that use many tiles first.
 std::vector<MatmulPlan> matmul_space(const Machine& machine, const MatmulShape& shape, DType a, DType b, int64_t limit);

@@ -33,14 +33,37 @@ std::vector<int64_t> block_sizes(int64_t part, int64_t step, int64_t limit) {
   return result;
 }
 
+constexpr int64_t deepest = 65536;
+
+// Bytes that a block takes: of sums, and of what is staged, twice over.
+struct BlockNeeds {
+  uint64_t accumulators = 0, staged = 0;
+};
+BlockNeeds needs_of(const GemmConfigurations& known, const GemmBlock& block, DType a, DType b) {
+  const auto m = static_cast<uint64_t>(round_up(block.m, known.step_m));
+  const auto n = static_cast<uint64_t>(round_up(block.n, known.step_n));
+  return {m * n * accumulator_size(a, b),
+          known.packs ? 0 : (m * byte_size(a) + n * byte_size(b)) * static_cast<uint64_t>(block.k) * 2};
+}
+
+// What a block has too much of.
+enum class Limit : uint8_t { none, sides, depth, accumulators, scratch };
+Limit exceeded(const Machine& machine, const GemmConfigurations& known, const GemmBlock& block, DType a, DType b) {
+  if (block.m < 1 || block.m > known.most_m || block.n < 1 || block.n > known.most_n) return Limit::sides;
+  if (block.k < 1 || block.k > deepest) return Limit::depth;
+  const BlockNeeds needs = needs_of(known, block, a, b);
+  if (machine.accumulator_bytes != 0 && needs.accumulators > machine.accumulator_bytes) return Limit::accumulators;
+  return needs.staged > machine.scratch_bytes ? Limit::scratch : Limit::none;
+}
+
 // The deepest staging of up to 128 bytes that fits the scratch memory; 0 when none does.
-int64_t staging_depth(const Machine& machine, GemmBlock block, int64_t k, DType a, DType b) {
+int64_t staging_depth(const Machine& machine, const GemmConfigurations& known, GemmBlock block, int64_t k, DType a,
+                      DType b) {
   // A packing kernel goes through k in slices whose rows stay in the closest cache.
-  const bool packs = packing_target(machine) != nullptr;
-  int64_t depth = packs ? 256 : 128 / static_cast<int64_t>(std::max(byte_size(a), byte_size(b)));
+  int64_t depth = known.packs ? 256 : 128 / static_cast<int64_t>(std::max(byte_size(a), byte_size(b)));
   for (; depth > 0; depth /= 2) {
     block.k = std::max<int64_t>(std::min(depth, k), 1);
-    if (!gemm_block_problem(machine, block, a, b)) return block.k;
+    if (exceeded(machine, known, block, a, b) == Limit::none) return block.k;
   }
   return 0;
 }
@@ -119,28 +142,22 @@ GemmConfigurations gemm_configurations(const Machine& machine) {
 
 std::optional<std::string> gemm_block_problem(const Machine& machine, const GemmBlock& block, DType a, DType b) {
   const GemmConfigurations known = gemm_configurations(machine);
-  if (block.m < 1 || block.m > known.most_m || block.n < 1 || block.n > known.most_n) {
-    return fmt::format("a block of {} x {} where {} allows 1 to {} x 1 to {}", block.m, block.n, machine.name,
-                       known.most_m, known.most_n);
+  switch (exceeded(machine, known, block, a, b)) {
+    case Limit::none:
+      return std::nullopt;
+    case Limit::sides:
+      return fmt::format("a block of {} x {} where {} allows 1 to {} x 1 to {}", block.m, block.n, machine.name,
+                         known.most_m, known.most_n);
+    case Limit::depth:
+      return fmt::format("a block depth of {}; expected is 1 to {}", block.k, deepest);
+    case Limit::accumulators:
+      return fmt::format("a block of {} x {} needs {} bytes of accumulators; {} has {}", block.m, block.n,
+                         needs_of(known, block, a, b).accumulators, machine.name, machine.accumulator_bytes);
+    case Limit::scratch:
+      break;
   }
-  constexpr int64_t deepest = 65536;
-  if (block.k < 1 || block.k > deepest) {
-    return fmt::format("a block depth of {}; expected is 1 to {}", block.k, deepest);
-  }
-  const auto m = static_cast<uint64_t>(round_up(block.m, known.step_m));
-  const auto n = static_cast<uint64_t>(round_up(block.n, known.step_n));
-  const uint64_t accumulators = m * n * accumulator_size(a, b);
-  if (machine.accumulator_bytes != 0 && accumulators > machine.accumulator_bytes) {
-    return fmt::format("a block of {} x {} needs {} bytes of accumulators; {} has {}", block.m, block.n, accumulators,
-                       machine.name, machine.accumulator_bytes);
-  }
-  if (known.packs) return std::nullopt;
-  const uint64_t staged = (m * byte_size(a) + n * byte_size(b)) * static_cast<uint64_t>(block.k) * 2;
-  if (staged > machine.scratch_bytes) {
-    return fmt::format("a block of {} x {} x {} stages {} bytes twice over; {} has {} bytes of scratch", block.m,
-                       block.n, block.k, staged / 2, machine.name, machine.scratch_bytes);
-  }
-  return std::nullopt;
+  return fmt::format("a block of {} x {} x {} stages {} bytes twice over; {} has {} bytes of scratch", block.m, block.n,
+                     block.k, needs_of(known, block, a, b).staged / 2, machine.name, machine.scratch_bytes);
 }
 
 std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int64_t n, int64_t depth, DType a,
@@ -150,13 +167,13 @@ std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int
   for (const int64_t rows : block_sizes(m, known.step_m, known.most_m)) {
     for (const int64_t columns : block_sizes(n, known.step_n, known.most_n)) {
       GemmBlock block{rows, columns, 0};
-      block.k = staging_depth(machine, block, depth, a, b);
+      block.k = staging_depth(machine, known, block, depth, a, b);
       // Too large for scratch or accumulators: shrink the longer side until it fits.
       while (block.k == 0 && std::max(block.m, block.n) > 1) {
         int64_t& longer = block.m >= block.n ? block.m : block.n;
         const int64_t step = &longer == &block.m ? known.step_m : known.step_n;
         longer = longer <= step ? longer / 2 : ceil_div(longer, step) / 2 * step;
-        block.k = staging_depth(machine, block, depth, a, b);
+        block.k = staging_depth(machine, known, block, depth, a, b);
       }
       if (block.k != 0 && (choices.empty() || choices.back() != block)) choices.push_back(block);
     }
