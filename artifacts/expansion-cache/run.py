@@ -251,7 +251,7 @@ def tables(rows, repeats):
 PARTS = [
     ("the system: pages of memory, reading the model", r"\[k\]"),
     ("plans of copies: sources, keys, the cache", r"copy_plan|plan_copy|MatrixGeometries|BoundedCache|CopyPlan|relative_copy|assemble"),
-    ("transfers, copies, and their views", r"TileExpander::(emit|transfer|exchange_of|end_superstep|begin_superstep|pull)|SourceKey|PullKey"
+    ("transfers, copies, and their views", r"DistributedExpander::(emit|transfer|exchange_of|end_superstep|begin_superstep|pull)|SourceKey|PullKey"
                                            r"|Recipient|vector<low::View|ShardIndex|low::intersection"),
     ("verification", r"[Vv]erif|StorageRaces|check_tables|low::overlap|byte_box"),
     ("renumbering a finished graph", r"TileGraphFinisher|low::reach"),
