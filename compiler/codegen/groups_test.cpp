@@ -1,5 +1,5 @@
-// reduce, rowwise, cumulative, top_k, gather and scatter kernels against the interpreter's, which computes in double: every dtype,
-// layout and size.
+// reduce, rowwise, cumulative, top_k, gather and scatter kernels against the interpreter's, which computes in double:
+// every dtype, layout and size.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

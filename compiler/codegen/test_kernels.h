@@ -164,7 +164,8 @@ class Memory {
     std::free(scratch);
   }
 
-  // Runs one command; `loops` are the data of a copy. False when a byte outside of the result (the last operand) changed.
+  // Runs one command; `loops` are the data of a copy. False when a byte outside of the result (the last operand)
+  // changed.
   bool run(const Code& code, uint32_t kernel, const std::vector<Operand>& operands,
            const std::vector<int64_t>& loops = {},
            const std::vector<uint64_t>& iterations = std::vector<uint64_t>(abi::max_levels, 0)) {

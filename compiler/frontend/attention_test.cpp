@@ -225,7 +225,9 @@ TEST(ImportAttention, RowsWithoutKeysAreZero) {
       const auto parts =
           run({.inputs = {q, k, v, mask}, .attributes = with("qk_matmul_output_mode", mode), .outputs = 4});
       EXPECT_EQ(values(parts[0]), (std::vector<double>{3, 0, 0})) << name(mask.dtype());
-      if (mode == 3) EXPECT_EQ(values(parts[3]), (std::vector<double>{0.5, 0.5, 0, 0, 0, 0}));
+      if (mode == 3) {
+        EXPECT_EQ(values(parts[3]), (std::vector<double>{0.5, 0.5, 0, 0, 0, 0}));
+      }
     }
   }
 }

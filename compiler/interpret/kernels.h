@@ -22,8 +22,8 @@ class Converter {
 };
 
 // A run of these extents. `operands[i]` are the elements of operand i but the result, each with the extents that the
-// contract gives it in such a run. Returns the result's elements. Not for gather, which reads few of its operand's elements. gemm: products are summed in double
-// and rounded once to the accumulator's dtype; integers wrap.
+// contract gives it in such a run. Returns the result's elements. Not for gather, which reads few of its operand's
+// elements. gemm: products are summed in double and rounded once to the accumulator's dtype; integers wrap.
 std::vector<uint64_t> run_kernel(const KernelContract& contract, const Shape& extents,
                                  std::span<const std::vector<uint64_t>> operands);
 

@@ -66,8 +66,8 @@ struct KernelContract {
   }
 };
 
-// The kernel that computes parts of this operation, of a kind that has an overload kernel_of(op, operands, result) in its
-// family's header: but for `inner`, `access`, and what configure() sets.
+// The kernel that computes parts of this operation, of a kind that has an overload kernel_of(op, operands, result) in
+// its family's header: but for `inner`, `access`, and what configure() sets.
 KernelContract kernel_of(const Graph& graph, const Op& op);
 // For these overloads; without an expression.
 KernelContract contract_over(KernelFamily family, std::span<const Type> operands, const Type& result);
@@ -77,13 +77,13 @@ DType accumulation_type(DType element);
 // "gemm", as in texts and in the names of kernels.
 std::string_view family_name(const KernelContract& contract);
 
-// Number of axes of the iteration space: 3 of gemm, (m, n, k); 4 of attention, (m, n, d, dv); 3 of scatter, (m, n, w). Number of its inner axes;
-// 0 in families without.
+// Number of axes of the iteration space: 3 of gemm, (m, n, k); 4 of attention, (m, n, d, dv); 3 of scatter, (m, n, w).
+// Number of its inner axes; 0 in families without.
 int iteration_rank(const KernelContract& contract);
 int inner_axes(const KernelContract& contract);
 
-// A run's extents are those of its iteration space. They follow from those of its operands, the result included, as many
-// as the contract's and of as many axes.
+// A run's extents are those of its iteration space. They follow from those of its operands, the result included, as
+// many as the contract's and of as many axes.
 Shape run_extents(const KernelContract& contract, std::span<const Shape> operands);
 // The other way round: what a view of operand `index` has in a run of these extents, iteration_rank many.
 Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index);

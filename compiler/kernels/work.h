@@ -37,7 +37,8 @@ struct KernelWork {
   bool strided = false;
 };
 
-// Useful part of a memory transaction when neighbouring elements are apart; a product packs or stages them once a block.
+// Useful part of a memory transaction when neighbouring elements are apart; a product packs or stages them once a
+// block.
 inline constexpr double strided_penalty = 4;
 inline constexpr double strided_matrix_penalty = 2;
 // Bytes of operands and result, at the rate at which a tile has them to itself.

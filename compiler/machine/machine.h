@@ -46,8 +46,8 @@ struct Machine {
   double transfer_cycles = 0;               // fixed cost of one transfer or copy command
   double command_cycles = 0;                // fixed cost of one kernel run
   uint32_t alignment_bytes = 64;            // of allocations
-  uint32_t workers =
-      0;  // threads that take turns with the logical tiles; 0: each tile has its own (no number of a file: see on_processor)
+  // Threads that take turns with the logical tiles; 0: each tile has its own (no number of a file: see on_processor).
+  uint32_t workers = 0;
   uint32_t matrix_rows = 16, matrix_columns = 16;  // results of one matrix instruction
   uint64_t accumulator_bytes = 0;                  // registers for the sums of a block; 0: they may lie in memory
 

@@ -164,8 +164,8 @@ class OpChoices {
     }
     LOW_TRY_VOID(count_candidates(context_, space.size()));
     const auto cost = [&](const SplitPlan& plan) { return distributed_split_cost(context_.machine, work, plan); };
-    // Few parts may be slower here, and be gathered in fewer pieces by who comes next: each order of magnitude is a kind
-    // of its own.
+    // Few parts may be slower here, and be gathered in fewer pieces by who comes next: each order of magnitude is a
+    // kind of its own.
     const auto same = [&](size_t a, size_t b) {
       return space[a].axis == space[b].axis && std::bit_width(space[a].parts) == std::bit_width(space[b].parts);
     };
@@ -421,8 +421,9 @@ Result<std::vector<Choice>> DistributedMemory::output_choices(size_t index, Layo
   return choices;
 }
 
-// Values that wait for one reader, such as the queries, keys and values of attention, are as good as how they lie beside
-// each other: each of them multiplies the ways to go on. From the third on, each widens the beam, up to four times.
+// Values that wait for one reader, such as the queries, keys and values of attention, are as good as how they lie
+// beside each other: each of them multiplies the ways to go on. From the third on, each widens the beam, up to four
+// times.
 size_t DistributedMemory::beam_width(size_t waiting) const {
   const auto times = std::clamp<int64_t>(static_cast<int64_t>(waiting) - 1, 1, 4);
   return static_cast<size_t>(context_.options.beam) * static_cast<size_t>(times);

@@ -162,8 +162,8 @@ TEST(Exhaustive, IsTheBestOfAllPlansOneByOne) {
       std::vector<Lies> lies(graph.value_count());
       std::vector<bool> placed(graph.value_count());
       const double best = one_by_one(graph, machine, 0, lies, placed, {});
-      // Of decisions for one operation, the cheapest stands for all here: another one may hide more of others behind its
-      // own work when they share a superstep.
+      // Of decisions for one operation, the cheapest stands for all here: another one may hide more of others behind
+      // its own work when they share a superstep.
       EXPECT_LE(exhaustive(graph, machine), best * (1 + 1e-9)) << launch << " " << across;
       EXPECT_GE(exhaustive(graph, machine), best * 0.995) << launch << " " << across;
       EXPECT_LE(searched(graph, machine), 1.02 * best) << launch << " " << across;

@@ -1,5 +1,5 @@
-// The memory of a machine whose tiles share it: a value lies somewhere in it, in row-major order or as a view of another
-// value, and every tile reads it there.
+// The memory of a machine whose tiles share it: a value lies somewhere in it, in row-major order or as a view of
+// another value, and every tile reads it there.
 #pragma once
 
 #include "compiler/search/layout.h"

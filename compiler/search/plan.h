@@ -21,8 +21,8 @@
 //    the result of a part stays on its tile. Operands are gathered. block_k < k: the operands arrive in panels of that
 //    depth, one superstep each, sums are kept in f32. grid_k > 1: part p sums its share of k, and the partial sums are
 //    reduced in another superstep, tile p of a part finishing its share of rows.
-//  - Attention: as with global memory; each tile gathers its rows of q, and k and v of its heads. key_parts > 0: k and v
-//    are put together first, in a superstep of their own, in so many parts of their rows for each batch and head of
+//  - Attention: as with global memory; each tile gathers its rows of q, and k and v of its heads. key_parts > 0: k and
+//    v are put together first, in a superstep of their own, in so many parts of their rows for each batch and head of
 //    keys, of which part (b, i, h) lies on tile (b * key_parts + i) * heads of keys + h; all tiles gather them from
 //    there, in fewer pieces.
 //  - SplitPlan: the axis is 0, which cuts the matrix's rows (into at most as many parts as there are), or the last one,

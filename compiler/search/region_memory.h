@@ -95,7 +95,8 @@ class RegionMemory {
   virtual LayoutNumber layout_of_input(ValueId value) = 0;
   virtual LayoutNumber layout_of_constant(ValueId value) = 0;
 
-  // For an operation that is no input, constant or repeat: cheapest first, a view before all. Errors name the operation.
+  // For an operation that is no input, constant or repeat: cheapest first, a view before all. Errors name the
+  // operation.
   virtual Result<std::vector<Choice>> choices(size_t op, std::span<const LayoutNumber> operands,
                                               const Demand& demand) = 0;
   // Whether costly operations alone keep alternatives, so that finalists differ in what matters.

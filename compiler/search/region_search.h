@@ -1,9 +1,9 @@
 // The search of a region: a beam over its operations, in order.
 //
-// A state is a prefix of decisions. States differ, for what is still to come, in where live values lie and in the memory
-// that is left; among those that agree in the former, a state is dropped when as many as there are finalists are both
-// faster and smaller. States that do not fit are dropped at once. Operations that do not read what the last superstep
-// wrote share it, as they do when they are expanded. Searched exhaustively, of states that
+// A state is a prefix of decisions. States differ, for what is still to come, in where live values lie and in the
+// memory that is left; among those that agree in the former, a state is dropped when as many as there are finalists are
+// both faster and smaller. States that do not fit are dropped at once. Operations that do not read what the last
+// superstep wrote share it, as they do when they are expanded. Searched exhaustively, of states that
 // agree is kept, of all that there are, whatever they need.
 //
 // Where a carried value of a Repeat has to stay where it is, a body is searched twice: freely, with the carried values

@@ -207,8 +207,8 @@ TEST(Search, PeakMemoryIsThatOfLiveIntermediates) {
 }
 
 TEST(Search, CopiesPayWhereManyReadThem) {
-  // A transpose that one or three pointwise operations read: a strided read each, or one. Each tile reads what it copied
-  // itself, so that the copy takes no superstep of its own.
+  // A transpose that one or three pointwise operations read: a strided read each, or one. Each tile reads what it
+  // copied itself, so that the copy takes no superstep of its own.
   const auto copies = [](std::span<const double> factors, double launch) {
     GraphBuilder builder;
     const ValueId x = builder.input("x", {DType::f32, {300, 500}});

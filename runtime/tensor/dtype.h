@@ -32,7 +32,8 @@ inline bool is_integer(DType type) { return is_signed_integer(type) || is_unsign
 double max_finite(DType type);
 
 enum class Overflow : uint8_t {
-  saturate,  // ONNX saturate=1: finite overflow goes to the maximum; infinity to the maximum in E4M3FN and E5M2, to NaN in FNUZ
+  // ONNX saturate=1: finite overflow goes to the maximum; infinity to the maximum in E4M3FN and E5M2, to NaN in FNUZ.
+  saturate,
   propagate,  // ONNX saturate=0: overflow goes to infinity where the format has one, else to NaN
 };
 

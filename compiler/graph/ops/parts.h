@@ -14,7 +14,7 @@ enum class Parts : uint8_t {
   elements,  // of each operand what lies where the part does, under broadcasting
   rows,      // of operand 0 also all that differs along `joined_axes()` only; of the others as `elements`
   indexed,   // of operand 0 what operand 1 may name there, and that of operand 1
-  updated,   // of a matrix, operand 0, what lies where the part does; of lists everything, of other matrices its columns
+  updated,   // of operand 0, a matrix, what lies where the part does; of lists all, of other matrices its columns
 };
 template <typename Kind>
 concept InParts = requires {

@@ -27,7 +27,8 @@ constexpr long long kept_columns(long long groups) {
   return whole < block_of_groups ? whole : block_of_groups;
 }
 
-// rowwise: elements that are kept in scratch at once. Groups have `count` elements; `groups`: along the axis of columns.
+// rowwise: elements that are kept in scratch at once. Groups have `count` elements; `groups`: along the axis of
+// columns.
 constexpr long long kept_elements(bool columns, bool long_rows, long long count, long long groups) {
   if (columns) return count * kept_columns(groups);
   return long_rows ? piece_of_row : (count + row_partials - 1) / row_partials * row_partials;

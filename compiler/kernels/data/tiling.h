@@ -23,7 +23,8 @@ inline constexpr Tiling tiling_x86_64_v4{14, 32, 448, 2048, 288};
 // 16 vector registers of 8 lanes: 6 x 2 sums, 2 of b, 1 of a.
 inline constexpr Tiling tiling_x86_64_v3{6, 16, 384, 2048, 288};
 
-// Of a gemm kernel that unrolls its rows: rows at most, and columns at least. A target with fewer registers unrolls less.
+// Of a gemm kernel that unrolls its rows: rows at most, and columns at least. A target with fewer registers unrolls
+// less.
 inline constexpr int most_unrolled_rows = 6;
 inline constexpr long long least_unrolled_columns = 16;
 
@@ -67,8 +68,8 @@ struct AttentionBlocks {
   long long end;
 };
 
-// Keys of a block, at most: the same on all targets, for it is what results depend on. Blocks are multiples of the unit,
-// which is one of all targets' score_rows.
+// Keys of a block, at most: the same on all targets, for it is what results depend on. Blocks are multiples of the
+// unit, which is one of all targets' score_rows.
 inline constexpr long long attention_keys = 96;
 inline constexpr long long attention_keys_unit = 24;
 // Rows of q whose panels share the decoding of k and v, at most, and elements of q and o in scratch if that is more

@@ -167,8 +167,8 @@ LOW_INLINE void finish_scores(f32* scores, const f32* mask, i64 keys, i64 begin,
   }
 }
 
-// One panel and one block of keys; `begin`: as in finish_scores, for the block's first key. Scores are computed in blocks
-// of score_rows keys, also of the few that there are not, of which k has rows as well.
+// One panel and one block of keys; `begin`: as in finish_scores, for the block's first key. Scores are computed in
+// blocks of score_rows keys, also of the few that there are not, of which k has rows as well.
 template <typename Kernel, int width>
 LOW_NOINLINE void attend_panel(const f32* k, const f32* v, i64 keys, const AttentionPanel& panel, f32* scores,
                                const f32* mask, i64 begin) {

@@ -1,6 +1,7 @@
 // cumulative: result[o…, i] = the sum of x[o…, j] over j up to i, or from i on; with or without i itself.
 //
-// A kernel K has: rank, inner = 1, columns (-1: none); Accumulate; X, Result = OperandOf<…> over all axes; exclusive, reverse.
+// A kernel K has: rank, inner = 1, columns (-1: none); Accumulate; X, Result = OperandOf<…> over all axes; exclusive,
+// reverse.
 #pragma once
 
 #include "compiler/kernels/device/groups.h"

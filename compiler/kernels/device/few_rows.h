@@ -66,8 +66,8 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k
   }
 }
 
-// One slice of the depth for `columns` columns, at least `lanes` many: in vectors, the last of which may overlap the one
-// before it, and vectors in nearly equal chunks.
+// One slice of the depth for `columns` columns, at least `lanes` many: in vectors, the last of which may overlap the
+// one before it, and vectors in nearly equal chunks.
 template <typename Kernel>
 LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
                                   i64 depth, i64 columns, f32* sums, i64 sums_stride, bool add) {

@@ -1,8 +1,9 @@
 // reduce: result[o…] = body(map(x[o…, i…]) combined over i…, extras[o…]…).
 //
-// A kernel K has: rank, inner, columns (-1: none); Accumulate; X = OperandOf<…> over all axes; Extras = List<OperandOf<…>…> and
-// Result over the outer axes; Sum: what body's first argument is; kind (a Combine); index: whether it gives the place of
-// the extreme element, last: of the last one; map(element) -> Accumulate; body(sum, values…).
+// A kernel K has: rank, inner, columns (-1: none); Accumulate; X = OperandOf<…> over all axes; Extras =
+// List<OperandOf<…>…> and Result over the outer axes; Sum: what body's first argument is; kind (a Combine); index:
+// whether it gives the place of the extreme element, last: of the last one; map(element) -> Accumulate; body(sum,
+// values…).
 #pragma once
 
 #include "compiler/kernels/device/groups.h"

@@ -1,7 +1,7 @@
 // rowwise: result[o…, i…] = body(x[o…, i…] normalized over i…, extras[o…, i…]…).
 //
-// A kernel K has: rank, inner, columns (-1: none), long_rows; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras =
-// List<OperandOf<…>…> over all axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds
+// A kernel K has: rank, inner, columns (-1: none), long_rows; Accumulate (f32 or f64); X, Result = OperandOf<…>, Extras
+// = List<OperandOf<…>…> over all axes; kind (a Normalize), epsilon; body(normalized, values…). Scratch holds
 // kept_elements. The result may lie exactly where an operand lies.
 #pragma once
 

@@ -34,9 +34,9 @@ struct AttentionOperands {
 // Attention in graph.h for rows in which nothing takes part. Where v of a key that takes part in no row is not finite,
 // NaN may come of it or not.
 //
-// A run's extents are (m, n, d, dv). Operands: q [m, d], k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then [1] i32,
-// the diagonal, if `causal`, then the state [m, dv + 2] that an earlier panel left if `continues`, then, in a last
-// panel, extras [m, dv], and the result: [m, dv], or the state [m, dv + 2] if `partial`, without an expression.
+// A run's extents are (m, n, d, dv). Operands: q [m, d], k [n, d], v [n, dv], then [m, n] of a mask if `masked`, then
+// [1] i32, the diagonal, if `causal`, then the state [m, dv + 2] that an earlier panel left if `continues`, then, in a
+// last panel, extras [m, dv], and the result: [m, dv], or the state [m, dv + 2] if `partial`, without an expression.
 struct AttentionKernel {
   static constexpr std::string_view name = "attention";
   int64_t d = 1, dv = 1;          // of every run

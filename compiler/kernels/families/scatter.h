@@ -7,8 +7,8 @@
 namespace low {
 
 // Rows [first, first + n) of a scatter's result, or some columns of them; see Scatter. A run goes through all updates
-// and applies those that are for its rows. Its extents are (m updates, n rows, w columns). Operands: indices [m], updates
-// [m, w], first [1] i64, data [n, w], result [n, w].
+// and applies those that are for its rows. Its extents are (m updates, n rows, w columns). Operands: indices [m],
+// updates [m, w], first [1] i64, data [n, w], result [n, w].
 struct ScatterKernel {
   static constexpr std::string_view name = "scatter";
   static constexpr int iteration_rank = 3;

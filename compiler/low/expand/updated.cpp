@@ -1,6 +1,6 @@
 // Operations that update a matrix (Parts::updated). A run reads the operation's operands behind operand 0, lists whole
-// and of matrices the part's columns; the number of the part's first row, which stands in a table, since it is no extent
-// of the run; and the part of operand 0.
+// and of matrices the part's columns; the number of the part's first row, which stands in a table, since it is no
+// extent of the run; and the part of operand 0.
 #include <memory>
 #include <vector>
 
