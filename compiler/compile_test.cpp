@@ -392,7 +392,7 @@ TEST(Pipeline, SearchAndExpansionAgreeOnWorkloads) {
       const auto found = search(graph, machine, {}, pool);
       ASSERT_TRUE(found.has_value()) << found.error().message;
       for (const Finalist& finalist : found->finalists) {
-        ExpansionCaches caches({});
+        ExpansionCaches caches;
         const auto expanded = expand_finalist(graph, finalist.plan, machine, caches);
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
         EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.05)

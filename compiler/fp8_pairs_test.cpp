@@ -134,8 +134,8 @@ TEST_P(Fp8Machines, Attention) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Fp8Machines, ::testing::ValuesIn(machine_names().begin(), machine_names().end()),
-                         [](const auto& info) {
-                           std::string text(info.param);
+                         [](const auto& test) {
+                           std::string text(test.param);
                            std::ranges::replace(text, '-', '_');
                            return text;
                          });
