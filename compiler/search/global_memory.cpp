@@ -207,8 +207,7 @@ Result<std::vector<Choice>> GlobalMemory::choices(size_t index, std::span<const 
     const std::span<const ValueId> values = graph_.operands(op);
     for (uint32_t j = 0; j < values.size(); ++j) {
       const Op& producer = graph_.op(graph_.value(values[j]).producer);
-      if (std::holds_alternative<Input>(producer.attributes) || std::holds_alternative<Constant>(producer.attributes))
-        continue;
+      if (is_given(producer)) continue;
       result.push_back(read_chunk(op, j, plan));
       if (result.back() == 0) return {};
     }
@@ -286,9 +285,7 @@ std::vector<Choice> GlobalMemory::undominated(const Op& op, std::vector<Choice>&
     for (uint32_t j = 0; j < op.operands.count; ++j) result.push_back(read_chunk(op, j, plan));
     return result;
   };
-  const auto cycles = [&](const StepWork& work) {
-    return superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes}).total();
-  };
+  const auto cycles = [&](const StepWork& work) { return cost_of(context_.machine, work).total(); };
   // The first superstep, the last one, and all else may come to count on their own.
   const auto is_no_worse = [&](const Choice& a, const Choice& b) {
     if (a.view || b.view || a.first.has_value() != b.first.has_value()) return false;

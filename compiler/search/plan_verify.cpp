@@ -124,8 +124,7 @@ class Verifier {
     const auto mismatch = [&](std::string_view expected) {
       return wrong(name, fmt::format("decision '{}' where '{}' is expected", plan_kind(plan), expected));
     };
-    if (std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes) ||
-        std::holds_alternative<Output>(op.attributes)) {
+    if (is_given(op) || std::holds_alternative<Output>(op.attributes)) {
       if (!std::holds_alternative<NoPlan>(plan)) return mismatch("none");
       return {};
     }

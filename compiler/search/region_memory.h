@@ -33,6 +33,8 @@ struct StepWork {
   Cost tile;
   double bytes = 0, distinct_bytes = 0;
 };
+// What such a superstep costs by itself.
+Cost cost_of(const Machine& machine, const StepWork& work);
 // Whether `a` joined to anything takes no longer than `b` joined to it, or longer by a part of `tolerance` at most.
 bool no_worse(const StepWork& a, const StepWork& b, double tolerance);
 

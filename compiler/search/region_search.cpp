@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,10 @@ namespace {
 constexpr double endless = std::numeric_limits<double>::infinity();
 
 }  // namespace
+
+Cost cost_of(const Machine& machine, const StepWork& work) {
+  return superstep_cost(machine, {{work.tile}, work.bytes, work.distinct_bytes});
+}
 
 bool no_worse(const StepWork& a, const StepWork& b, double tolerance) {
   const auto is_less = [&](double x, double y) { return x <= y * (1 + tolerance); };
@@ -49,7 +54,7 @@ Result<std::vector<RegionChoice>> RegionSearch::run(const std::vector<LayoutNumb
   if (alternatives_.empty()) LOW_TRY_VOID(find_alternatives());
   std::vector<State> states(1);
   for (size_t i = 0; i < graph_.op_count(); ++i) {
-    if (is_given(i)) {
+    if (is_given(graph_.op(OpId(i)))) {
       static const Choice nothing;
       for (State& state : states) {
         if (exhaustive()) break;
@@ -91,7 +96,7 @@ Result<void> RegionSearch::find_alternatives() {
   std::vector<double> cycles(graph_.op_count(), 0);
   double total = 0;
   for (size_t i = 0; i < graph_.op_count(); ++i) {
-    if (is_given(i)) continue;
+    if (is_given(graph_.op(OpId(i)))) continue;
     std::vector<LayoutNumber> operands;
     for (const ValueId operand : graph_.operands(graph_.op(OpId(i))))
       operands.push_back(memory_->layout_of_input(operand));
@@ -117,11 +122,6 @@ Result<void> RegionSearch::find_alternatives() {
     alternatives_[static_cast<size_t>(costliest - cycles.begin())] = finalists;
   }
   return {};
-}
-
-bool RegionSearch::is_given(size_t op) const {
-  const Attributes& attributes = graph_.op(OpId(op)).attributes;
-  return std::holds_alternative<Input>(attributes) || std::holds_alternative<Constant>(attributes);
 }
 
 uint32_t RegionSearch::output_index(size_t op) const {
@@ -405,20 +405,16 @@ void RegionSearch::add_supersteps(State& state, size_t i, const Choice& choice) 
   if (joins) {
     const StepWork together{state.open->tile + choice.first->tile, state.open->bytes + choice.first->bytes,
                             state.open->distinct_bytes + choice.first->distinct_bytes};
-    state.cost.add(cost_of(together));
-    state.cost.add(cost_of(*state.open), -1);
-    state.cost.add(cost_of(*choice.first), -1);
+    state.cost.add(cost_of(context_.machine, together));
+    state.cost.add(cost_of(context_.machine, *state.open), -1);
+    state.cost.add(cost_of(context_.machine, *choice.first), -1);
     if (one) last = together;
   }
   if (!joins || !one) state.fresh.clear();
   state.open = last;
-  state.open_cycles = last ? cost_of(*last).total() : 0;
+  state.open_cycles = last ? cost_of(context_.machine, *last).total() : 0;
   for (uint32_t j = 0; j < op.results.count && state.open; ++j)
     state.fresh.emplace_back(graph_.result(op, j), memory_->written_chunk(op, choice.plan));
-}
-
-Cost RegionSearch::cost_of(const StepWork& work) const {
-  return superstep_cost(context_.machine, {{work.tile}, work.bytes, work.distinct_bytes});
 }
 
 std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) const {
@@ -429,8 +425,6 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
     return states[a].need() != states[b].need() ? states[a].need() < states[b].need() : a < b;
   });
   const std::vector<size_t> views = first_with_same_views(states);
-  // Without the open supersteps, whose costs change when others join them.
-  const auto closed = [&](size_t i) { return states[i].cost.cycles - states[i].open_cycles; };
   const auto waiting = std::ranges::count_if(states[0].live, [](const Live& live) { return live.root == live.value; });
   const size_t beam = memory_->beam_width(static_cast<size_t>(waiting));
   std::vector<boost::container::small_vector<size_t, 4>> kept_of(states.size());  // by views
@@ -446,7 +440,8 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
     for (const size_t other : kept_of[views[i]]) {
       if (states[other].need() > states[i].need()) continue;
       ++dominating;
-      known = known || (states[i].open && states[other].grids == states[i].grids && closed(other) <= closed(i));
+      known = known || (states[i].open && states[other].grids == states[i].grids &&
+                        states[other].closed_cycles() <= states[i].closed_cycles());
     }
     if (known || dominating >= context_.options.finalists) continue;
     kept.push_back(i);
@@ -465,13 +460,11 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
 
 std::vector<RegionSearch::State> RegionSearch::undominated(std::vector<State> states) const {
   const std::vector<size_t> views = first_with_same_views(states);
-  // Without the open supersteps, whose costs change when others join them.
-  const auto closed = [&](size_t i) { return states[i].cost.cycles - states[i].open_cycles; };
   std::vector<size_t> order(states.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::sort(order, [&](size_t a, size_t b) {
-    return closed(a) != closed(b) ? closed(a) < closed(b)
-                                  : std::pair(states[a].cost.cycles, a) < std::pair(states[b].cost.cycles, b);
+    return std::tuple(states[a].closed_cycles(), states[a].cost.cycles, a) <
+           std::tuple(states[b].closed_cycles(), states[b].cost.cycles, b);
   });
   std::unordered_map<size_t, std::vector<size_t>> kept_of;  // by views; looked up only
   std::vector<State> result;
@@ -550,7 +543,7 @@ void RegionSearch::explain(const State& state, RegionChoice& region) const {
     const Choice& choice = *choices[i];
     const Op& op = graph_.op(OpId(i));
     const bool output = std::holds_alternative<Output>(op.attributes);
-    if (is_given(i)) continue;
+    if (is_given(graph_.op(OpId(i)))) continue;
     if (output && choice.cost.cycles == 0) continue;  // written in place
     ExplanationLine line{depth_, describe(graph_, i), describe(choice.plan), choice.cost};
     if (output) line.decision = memory_->describe_output(i, choice);

@@ -3,8 +3,8 @@
 // A state is a prefix of decisions. States differ, for what is still to come, in where live values lie and in the
 // memory that is left; among those that agree in the former, a state is dropped when as many as there are finalists are
 // both faster and smaller. States that do not fit are dropped at once. Operations that do not read what the last
-// superstep wrote share it, as they do when they are expanded. Searched exhaustively, of states that
-// agree is kept, of all that there are, whatever they need.
+// superstep wrote share it, as they do when they are expanded. Searched exhaustively, of states
+// that agree those are kept that no other one dominates, whatever they need.
 //
 // Where a carried value of a Repeat has to stay where it is, a body is searched twice: freely, with the carried values
 // where they come from; then once for each placement of the carried values that this found best, as given for both
@@ -55,6 +55,8 @@ class RegionSearch {
     boost::container::small_vector<std::pair<ValueId, int64_t>, 4> fresh;
     uint64_t grids = 0;  // of its matmuls and attentions, hashed: what tells finalists apart
     uint64_t need() const { return working_bytes + parameter_bytes; }
+    // Without the open superstep, whose cost changes when others join it.
+    double closed_cycles() const { return cost.cycles - open_cycles; }
   };
   struct Node {
     int32_t parent = -1;
@@ -68,7 +70,6 @@ class RegionSearch {
 
   bool exhaustive() const { return context_.exhaustive != nullptr; }
   Result<void> find_alternatives();
-  bool is_given(size_t op) const;  // an input or a constant: there is nothing to decide
   uint32_t output_index(size_t op) const;
   static const Live* find(const State& state, ValueId value);
   static ValueId placed_by(const State& state, ValueId value);
@@ -91,7 +92,6 @@ class RegionSearch {
   State apply(const State& state, size_t i, const Choice& choice) const;
   bool waits(const State& state, size_t i, const Choice& choice) const;
   void add_supersteps(State& state, size_t i, const Choice& choice) const;
-  Cost cost_of(const StepWork& work) const;
   std::vector<State> prune(std::vector<State> states) const;
   std::vector<State> undominated(std::vector<State> states) const;
   // The fastest of different grids, then whatever is next; one of them needs least memory.

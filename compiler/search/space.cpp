@@ -138,6 +138,10 @@ Shape split_shape(const Graph& graph, const Op& op) {
   return shape;
 }
 
+bool is_given(const Op& op) {
+  return std::holds_alternative<Input>(op.attributes) || std::holds_alternative<Constant>(op.attributes);
+}
+
 bool is_split(const Op& op) { return parts_of(op.attributes).has_value(); }
 
 bool is_movement(const Op& op) {

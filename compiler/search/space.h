@@ -47,6 +47,8 @@ std::vector<SplitPlan> split_space(const Machine& machine, const Shape& shape, i
 // The shape along whose axes the result of `op` may be cut: that of the result, with extent 1 for joined axes.
 Shape split_shape(const Graph& graph, const Op& op);
 
+// An input or a constant: there is nothing to decide.
+bool is_given(const Op& op);
 // Computed in parts (see graph/ops/parts.h): planned by a SplitPlan.
 bool is_split(const Op& op);
 // reshape, transpose, slice, expand, concat, pad: planned by a MovementPlan.
