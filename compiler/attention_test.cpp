@@ -7,6 +7,7 @@
 
 #include "compiler/graph/passes/passes.h"
 #include "compiler/search/attention.h"
+#include "compiler/search/explain.h"
 #include "compiler/test_support.h"
 #include "reference/random_graph.h"
 #include "runtime/tensor/random_tensor.h"
@@ -470,7 +471,8 @@ TEST(AttentionPlans, SearchAndExpansionPredictTheSameCost) {
         const auto expanded = expand(graph, finalist.plan, machine);
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
         EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
-            << print(finalist.plan) << finalist.explanation << to_string(cost_report(*expanded, machine), machine);
+            << print(finalist.plan) << explain(machine, finalist)
+            << to_string(cost_report(*expanded, machine), machine);
       }
     }
   }

@@ -76,7 +76,7 @@ Result<SearchResult> find_plans(const Graph& graph, const Machine& machine, cons
       if (auto fits = verify(plan, graph, machine); !fits) return in_context(given.name, fits.error());
       if (result.finalists.size() == max_given_plans)
         return in_context(given.name, {ErrorKind::usage, fmt::format("more than {} plans", max_given_plans)});
-      result.finalists.push_back({.plan = std::move(plan), .cost = {}, .explanation = "from a plan file\n"});
+      result.finalists.push_back({.plan = std::move(plan), .cost = {}, .lines = {}, .given = true});
     }
   }
   return result;

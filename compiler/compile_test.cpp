@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/graph/passes/passes.h"
+#include "compiler/search/explain.h"
 #include "compiler/test_support.h"
 #include "compiler/workload/workload.h"
 #include "reference/random_graph.h"
@@ -372,7 +373,8 @@ TEST(Pipeline, SearchAndExpansionPredictTheSameCost) {
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
         EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.03)
             << name << " " << m << "x" << n << "x" << k << "\n"
-            << print(finalist.plan) << finalist.explanation << to_string(cost_report(*expanded, machine), machine);
+            << print(finalist.plan) << explain(machine, finalist)
+            << to_string(cost_report(*expanded, machine), machine);
       }
     }
   }
@@ -397,7 +399,8 @@ TEST(Pipeline, SearchAndExpansionAgreeOnWorkloads) {
         ASSERT_TRUE(expanded.has_value()) << expanded.error().message;
         EXPECT_NEAR(cost_report(*expanded, machine).total.cycles / finalist.cycles, 1, 0.05)
             << name << " " << workload << "\n"
-            << print(finalist.plan) << finalist.explanation << to_string(cost_report(*expanded, machine), machine);
+            << print(finalist.plan) << explain(machine, finalist)
+            << to_string(cost_report(*expanded, machine), machine);
       }
     }
   }

@@ -122,6 +122,8 @@ Result<Graph> parse_graph(std::string_view text, const ConstantsByHash& constant
 ConstantsByHash constants_by_hash(const Graph& graph);
 // SHA-256 (hex) over dtype, shape and bytes of a tensor.
 std::string constant_hash(const Tensor& tensor);
+// The same, computed once.
+const std::string& constant_hash(const Constant& constant);
 // SHA-256 (hex) of the printed graph: what a plan says it belongs to.
 std::string digest(const Graph& graph);
 

@@ -42,8 +42,9 @@ std::string quote(std::string_view text) {
   return out + '"';
 }
 
-std::string data_text(const Tensor& tensor) {
-  if (tensor.elements() > max_inline_elements) return "sha256=" + constant_hash(tensor);
+std::string attributes_text(const Constant& op) {
+  const Tensor& tensor = *op.tensor;
+  if (tensor.elements() > max_inline_elements) return "sha256=" + constant_hash(op);
   std::string out = "data=[";
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     if (i > 0) out += ',';
@@ -98,7 +99,6 @@ std::string attributes_text(const Kind& op) {
   }
   return out;
 }
-std::string attributes_text(const Constant& op) { return data_text(*op.tensor); }
 
 void print_region(const Graph& graph, const std::string& indent, std::string& out) {
   for (const Op& op : graph.ops()) {
@@ -125,7 +125,7 @@ void collect(const Graph& graph, ConstantsByHash& out) {
   for (const Op& op : graph.ops()) {
     if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
       if (constant->tensor->elements() > max_inline_elements) {
-        out.emplace_back(constant_hash(*constant->tensor), constant->tensor);
+        out.emplace_back(constant_hash(*constant), constant->tensor);
       }
     } else if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
       collect(*repeat->body, out);
@@ -152,6 +152,12 @@ ConstantsByHash constants_by_hash(const Graph& graph) {
 std::string constant_hash(const Tensor& tensor) {
   // A hash of a hash: dtype and shape take part, and the bytes need not be copied behind them.
   return hash_text(to_string(Type{tensor.dtype(), tensor.shape()}) + " " + sha256_hex(tensor.bytes()));
+}
+
+const std::string& constant_hash(const Constant& constant) {
+  KnownText& hash = *constant.hash;
+  std::call_once(hash.once, [&] { hash.text = constant_hash(*constant.tensor); });
+  return hash.text;
 }
 
 std::string digest(const Graph& graph) { return hash_text(print(graph)); }

@@ -264,7 +264,7 @@ std::string explain_finalists(const Graph& graph, const PlannedProgram& planned,
   text += "\n" + table(heads, rows, false) + "\n" + reason(planned, peaks);
   for (size_t i = 0; i < planned.finalists.size(); ++i) {
     text += fmt::format("\nfinalist {}, operation by operation, as searched:\n{}", i,
-                        planned.finalists[i].finalist.explanation);
+                        explain(planned.machine, planned.finalists[i].finalist));
   }
   return text;
 }

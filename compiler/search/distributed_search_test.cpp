@@ -10,6 +10,7 @@
 #include "compiler/search/distributed_cost.h"
 #include "compiler/search/distributed_space.h"
 #include "compiler/search/exhaustive.h"
+#include "compiler/search/explain.h"
 #include "compiler/search/test_graphs.h"
 
 namespace low {
@@ -85,7 +86,7 @@ TEST(DistributedSearch, DoesNotDependOnThreads) {
       EXPECT_EQ(one.candidates, four.candidates);
       for (size_t i = 0; i < one.finalists.size(); ++i) {
         EXPECT_EQ(print(one.finalists[i].plan), print(four.finalists[i].plan));
-        EXPECT_EQ(one.finalists[i].explanation, four.finalists[i].explanation);
+        EXPECT_EQ(explain(machine, one.finalists[i]), explain(machine, four.finalists[i]));
       }
     }
   }
@@ -240,7 +241,7 @@ TEST(DistributedSearch, Explanation) {
   const SearchResult result = found(test::mlp_graph(3, 1458, 1152, 4304), ipu());
   for (const std::string_view part : {"repeat 5 (layers)", "3 times", "(fc1)", "exchange", "leaves the tiles",
                                       "busiest tile: ", " of 638976 bytes"}) {
-    EXPECT_THAT(result.finalists[0].explanation, HasSubstr(std::string(part)));
+    EXPECT_THAT(explain(ipu(), result.finalists[0]), HasSubstr(std::string(part)));
   }
 }
 

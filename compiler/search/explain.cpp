@@ -33,7 +33,9 @@ std::string describe(const OpPlan& plan) {
   return "";
 }
 
-std::string explain(const Machine& machine, const std::vector<ExplanationLine>& lines, const CostSum& total) {
+std::string explain(const Machine& machine, const Finalist& finalist) {
+  const std::vector<ExplanationLine>& lines = finalist.lines;
+  if (finalist.given) return "from a plan file\n";
   size_t name_width = 5;
   size_t decision_width = 0;
   for (const ExplanationLine& line : lines) {
@@ -41,7 +43,7 @@ std::string explain(const Machine& machine, const std::vector<ExplanationLine>& 
     decision_width = std::max(decision_width, line.decision.size());
   }
   const double microseconds = 1e6 / machine.clock_hz;
-  const double whole = total.cycles > 0 ? total.cycles : 1;
+  const double whole = finalist.cycles > 0 ? finalist.cycles : 1;
   std::string text;
   const auto print = [&](const std::string& name, const std::string& decision, const CostSum& cost) {
     const auto item = [&](std::string_view what, double cycles) {
@@ -56,7 +58,11 @@ std::string explain(const Machine& machine, const std::vector<ExplanationLine>& 
   for (const ExplanationLine& line : lines) {
     print(std::string(static_cast<size_t>(line.depth) * 2, ' ') + line.name, line.decision, line.cost);
   }
-  print("total", "", total);
+  print("total", "", {finalist.cost, finalist.cycles});
+  if (!machine.global_memory) {
+    text += fmt::format("busiest tile: {} of {} bytes, {} of them constants\n", finalist.peak_bytes,
+                        machine.tile_memory_bytes, finalist.parameter_bytes);
+  }
   return text;
 }
 

@@ -2,20 +2,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "compiler/search/search.h"
 
 namespace low {
-
-// One operation. Costs are those of all iterations of the repeats around it, so that a body's lines add up to its
-// repeat's.
-struct ExplanationLine {
-  int depth = 0;         // in repeats
-  std::string name;      // of the operation
-  std::string decision;  // in words
-  CostSum cost;
-};
 
 // "matmul 3 (fc1) f32[1458,4304]"
 std::string describe(const Graph& graph, size_t op);
@@ -23,6 +13,6 @@ std::string describe(const Graph& graph, size_t op);
 std::string describe(const OpPlan& plan);
 
 // One line an operation, then the total; times in microseconds of the machine's clock.
-std::string explain(const Machine& machine, const std::vector<ExplanationLine>& lines, const CostSum& total);
+std::string explain(const Machine& machine, const Finalist& finalist);
 
 }  // namespace low

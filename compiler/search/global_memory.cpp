@@ -51,17 +51,27 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
     }
   });
   context.candidates += static_cast<int64_t>(candidates.size());
-  std::ranges::sort(all, is_better);
-  if (context.exhaustive != nullptr) return all;
+  if (context.exhaustive != nullptr) {
+    std::ranges::sort(all, is_better);
+    return all;
+  }
   const auto wanted = static_cast<size_t>(context.options.finalists);
   std::vector<Ranked> kept;
   std::vector<Ranked> rest;
-  for (const Ranked& ranked : all) {
-    if (kept.size() == wanted) break;
+  // A heap: most of them need no place in the order.
+  const auto is_worse = [](const Ranked* a, const Ranked* b) { return is_better(*b, *a); };
+  std::vector<const Ranked*> heap;
+  heap.reserve(all.size());
+  for (const Ranked& ranked : all) heap.push_back(&ranked);
+  std::ranges::make_heap(heap, is_worse);
+  while (!heap.empty() && kept.size() < wanted) {
+    const Ranked& ranked = *heap.front();
     const bool known = std::ranges::any_of(
         kept, [&](const Ranked& other) { return same(candidates[other.index], candidates[ranked.index]); });
     std::vector<Ranked>& list = known ? rest : kept;
     if (list.size() < wanted) list.push_back(ranked);
+    std::ranges::pop_heap(heap, is_worse);
+    heap.pop_back();
   }
   for (size_t i = 0; i < rest.size() && kept.size() < wanted; ++i) kept.push_back(rest[i]);
   std::ranges::sort(kept, is_better);
@@ -70,22 +80,32 @@ std::vector<Ranked> best(SearchContext& context, const std::vector<Candidate>& c
     if (same_one == kept.end()) same_one = kept.insert(kept.end(), ranked);
     same_one->shares = true;
   };
+  if (kept.empty()) return kept;
+  const double about_as_fast = 1.25 * kept.front().cost.cycles;
   for (double Cost::* item : {&Cost::compute, &Cost::memory}) {
-    constexpr double about = 1.25;
-    const auto as_fast = std::ranges::find_if(
-        all, [&](const Ranked& ranked) { return ranked.cost.cycles > about * all.front().cost.cycles; });
-    const auto least = std::min_element(all.begin(), as_fast, [&](const Ranked& x, const Ranked& y) {
-      return x.cost.items.*item < y.cost.items.*item;
-    });
-    if (least != as_fast) add(*least);
+    const Ranked* least = nullptr;
+    for (const Ranked& ranked : all) {
+      if (ranked.cost.cycles > about_as_fast) continue;
+      const auto less = [&](const Ranked& a, const Ranked& b) {
+        return a.cost.items.*item != b.cost.items.*item ? a.cost.items.*item < b.cost.items.*item : is_better(a, b);
+      };
+      if (least == nullptr || less(ranked, *least)) least = &ranked;
+    }
+    add(*least);
   }
-  std::vector<ChunkList> known;  // few
+  std::vector<std::pair<ChunkList, const Ranked*>> best_of;  // few
   for (const Ranked& ranked : all) {
     const ChunkList list = chunks_of(candidates[ranked.index]);
-    if (list.empty() || std::ranges::find(known, list) != known.end()) continue;
-    known.push_back(list);
-    add(ranked);
+    if (list.empty()) continue;
+    const auto known = std::ranges::find(best_of, list, &std::pair<ChunkList, const Ranked*>::first);
+    if (known == best_of.end()) {
+      best_of.emplace_back(list, &ranked);
+    } else if (is_better(ranked, *known->second)) {
+      known->second = &ranked;
+    }
   }
+  std::ranges::sort(best_of, [](const auto& a, const auto& b) { return is_better(*a.second, *b.second); });
+  for (const auto& [list, ranked] : best_of) add(*ranked);
   return kept;
 }
 

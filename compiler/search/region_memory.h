@@ -43,6 +43,7 @@ struct Choice {
   struct Place {
     LayoutNumber layout = no_layout;
     uint64_t bytes = 0;
+    bool operator==(const Place&) const = default;
   };
   OpPlan plan;
   SplitPlan output;  // of an `output` that is copied

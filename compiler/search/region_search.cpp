@@ -53,6 +53,7 @@ Result<std::vector<RegionChoice>> RegionSearch::run(const std::vector<LayoutNumb
   nodes_.clear();
   if (alternatives_.empty()) LOW_TRY_VOID(find_alternatives());
   std::vector<State> states(1);
+  states[0].views = std::make_shared<const Views>();
   for (size_t i = 0; i < graph_.op_count(); ++i) {
     if (is_given(graph_.op(OpId(i)))) {
       static const Choice nothing;
@@ -128,39 +129,40 @@ uint32_t RegionSearch::output_index(size_t op) const {
   return static_cast<uint32_t>(std::ranges::find(graph_.outputs(), OpId(op)) - graph_.outputs().begin());
 }
 
-const RegionSearch::Live* RegionSearch::find(const State& state, ValueId value) {
-  const auto found = std::ranges::find(state.live, value, &Live::value);
-  return found == state.live.end() ? nullptr : &*found;
+const RegionSearch::Live* RegionSearch::find(const Views& views, ValueId value) {
+  const auto found = std::ranges::find(views.live, value, &Live::value);
+  return found == views.live.end() ? nullptr : &*found;
 }
 
 // The value whose producer can write an output of `value` where it belongs: its root, if it is all of that, and no
 // earlier output did. Values from elsewhere (inputs, constants) are not live, and are copied.
-ValueId RegionSearch::placed_by(const State& state, ValueId value) {
-  const Live* live = find(state, value);
-  const Live* root = live != nullptr && live->dense ? find(state, live->root) : nullptr;
+ValueId RegionSearch::placed_by(const Views& views, ValueId value) {
+  const Live* live = find(views, value);
+  const Live* root = live != nullptr && live->dense ? find(views, live->root) : nullptr;
   return root != nullptr && !root->placed ? root->value : ValueId();
 }
 
-LayoutNumber RegionSearch::layout_in(const State& state, ValueId value) const {
-  const Live* live = find(state, value);
+LayoutNumber RegionSearch::layout_in(const Views& views, ValueId value) const {
+  const Live* live = find(views, value);
   return live != nullptr ? live->layout : fixed_[value];
 }
 
 // Whether a later operation can tell the two apart. Where memory does not count, a root matters to outputs alone.
 bool RegionSearch::same_views(const State& a, const State& b) const {
+  if (a.open.has_value() != b.open.has_value() || a.fresh != b.fresh) return false;
+  if (a.views == b.views) return true;
   const bool roots = !exhaustive() || memory_->places_outputs();
-  return a.outputs == b.outputs && a.open.has_value() == b.open.has_value() && a.fresh == b.fresh &&
-         std::ranges::equal(a.live, b.live, [&](const Live& x, const Live& y) {
+  return a.views->outputs == b.views->outputs &&
+         std::ranges::equal(a.views->live, b.views->live, [&](const Live& x, const Live& y) {
            return x.value == y.value && x.layout == y.layout && (!roots || x.root == y.root) &&
                   (!exhaustive() || (x.dense == y.dense && x.placed == y.placed));
          });
 }
 
 // Of states with the same views the same.
-uint64_t RegionSearch::hash_of_views(const State& state) const {
+uint64_t RegionSearch::hash_of_views(const State& state) {
   WordHash hash;
-  for (const Live& live : state.live) hash.add(live.value.index).add(live.layout);
-  hash.add_list(state.outputs).add(state.open.has_value());
+  hash.add(state.views->hash).add(state.open.has_value());
   for (const auto& [value, chunk] : state.fresh) hash.add(value.index).add(chunk);
   return hash.result();
 }
@@ -179,12 +181,12 @@ std::vector<size_t> RegionSearch::first_with_same_views(std::span<const State> s
   return first;
 }
 
-Demand RegionSearch::demand_of(const State& state, size_t i) const {
+Demand RegionSearch::demand_of(const Views& views, size_t i) const {
   const Op& op = graph_.op(OpId(i));
   Demand demand;
   if (std::holds_alternative<Output>(op.attributes)) {
     demand.layout = required_[output_index(i)];
-    demand.in_place = !memory_->places_outputs() || placed_by(state, graph_.operands(op)[0]).valid();
+    demand.in_place = !memory_->places_outputs() || placed_by(views, graph_.operands(op)[0]).valid();
   } else if (op.results.count == 1) {
     const uint32_t output = memory_->output_written_by(graph_.result(op));
     if (output < required_.size()) demand.layout = required_[output];
@@ -294,16 +296,23 @@ Result<std::vector<RegionChoice>> RegionSearch::closed_loops(RegionSearch& body,
 Result<void> RegionSearch::extend(const State& state, size_t i, double bound, std::vector<State>& next,
                                   uint64_t& least) {
   std::vector<LayoutNumber> operands;
-  for (const ValueId operand : graph_.operands(graph_.op(OpId(i)))) operands.push_back(layout_in(state, operand));
-  const Demand demand = demand_of(state, i);
+  for (const ValueId operand : graph_.operands(graph_.op(OpId(i))))
+    operands.push_back(layout_in(*state.views, operand));
+  const Demand demand = demand_of(*state.views, i);
   LOW_TRY(const std::vector<Choice>* choices, choices_for(i, std::move(operands), demand, bound - state.cost.cycles));
   if (exhaustive()) LOW_TRY_VOID(context_.exhaustive->take(choices->size()));
   size_t kept = 0;
+  std::shared_ptr<const Views> views;
+  const Choice* same_views = nullptr;  // one that leads there
   for (const Choice& choice : *choices) {
     const bool first = choice.view || kept++ < alternatives_[i];
     if (!first && !choice.shares) continue;
     if (demand.layout != no_layout && !choice.results.empty() && choice.results[0].layout != demand.layout) continue;
-    State result = apply(state, i, choice);
+    if (same_views == nullptr || same_views->view != choice.view || same_views->results != choice.results) {
+      views = views_after(*state.views, i, choice);
+      same_views = &choice;
+    }
+    State result = apply(state, i, choice, views);
     if (result.cost.cycles > bound) continue;
     if (!exhaustive()) {
       if (result.need() > memory_->capacity()) {
@@ -318,10 +327,55 @@ Result<void> RegionSearch::extend(const State& state, size_t i, double bound, st
   return {};
 }
 
-RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choice& choice) const {
+std::shared_ptr<const RegionSearch::Views> RegionSearch::views_after(const Views& views, size_t i,
+                                                                     const Choice& choice) const {
+  const Op& op = graph_.op(OpId(i));
+  auto result = std::make_shared<Views>(views);
+  if (std::holds_alternative<Output>(op.attributes)) {
+    result->outputs.push_back(choice.results.empty() ? no_layout : choice.results[0].layout);
+    const ValueId placed = memory_->places_outputs() ? placed_by(views, graph_.operands(op)[0]) : ValueId();
+    if (placed.valid()) std::ranges::find(result->live, placed, &Live::value)->placed = true;
+  }
+  for (uint32_t j = 0; j < op.results.count; ++j) {
+    const ValueId value = graph_.result(op, j);
+    Live live{value, value, last_use_[value], choice.results[j].layout};
+    if (choice.view) {
+      const ValueId operand = graph_.operands(op)[0];
+      const Live* source = find(views, operand);
+      live.root = source != nullptr ? source->root : operand;
+      live.dense = (source == nullptr || source->dense) && std::holds_alternative<Reshape>(op.attributes);
+    } else if (!memory_->counted_elsewhere(value)) {
+      live.bytes = choice.results[j].bytes;
+    }
+    result->live.push_back(live);
+  }
+  // What nothing reads any more is gone, but for the storage of live views.
+  const bool roots_stay = !exhaustive() || memory_->places_outputs();
+  std::vector<ValueId> roots;
+  for (const Live& live : result->live) {
+    if (live.last_use > i && roots_stay) roots.push_back(live.root);
+  }
+  const auto gone = std::ranges::remove_if(result->live, [&](const Live& live) {
+    return live.last_use <= i && std::ranges::find(roots, live.value) == roots.end();
+  });
+  result->live.erase(gone.begin(), gone.end());
+  result->live_bytes = 0;
+  WordHash hash;
+  for (const Live& live : result->live) {
+    result->live_bytes += live.bytes;
+    hash.add(live.value.index).add(live.layout);
+  }
+  result->hash = hash.add_list(result->outputs).result();
+  return result;
+}
+
+// `views`: what the choice makes of the state's.
+RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choice& choice,
+                                        std::shared_ptr<const Views> views) const {
   const Op& op = graph_.op(OpId(i));
   State result = state;
   add_supersteps(result, i, choice);
+  result.views = std::move(views);
   result.parameter_bytes += choice.parameter_bytes;
   if (const auto* matmul = std::get_if<MatmulPlan>(&choice.plan)) {
     result.grids = WordHash()
@@ -337,43 +391,14 @@ RegionSearch::State RegionSearch::apply(const State& state, size_t i, const Choi
   } else if (choice.body) {
     result.grids = WordHash().add(state.grids).add(choice.body->grids).result();
   }
-  uint64_t others = 0;
-  for (const Live& live : result.live) others += live.bytes;
   uint64_t working = choice.working_bytes;
-  if (std::holds_alternative<Output>(op.attributes)) {
-    result.outputs.push_back(choice.results.empty() ? no_layout : choice.results[0].layout);
-    if (memory_->counted_elsewhere(i)) working = 0;
-    const ValueId placed = memory_->places_outputs() ? placed_by(state, graph_.operands(op)[0]) : ValueId();
-    if (placed.valid()) std::ranges::find(result.live, placed, &Live::value)->placed = true;
+  if (std::holds_alternative<Output>(op.attributes) && memory_->counted_elsewhere(i)) working = 0;
+  for (uint32_t j = 0; j < op.results.count && !choice.view; ++j) {
+    if (memory_->counted_elsewhere(graph_.result(op, j))) working -= std::min(working, choice.results[j].bytes);
   }
-  for (uint32_t j = 0; j < op.results.count; ++j) {
-    const ValueId value = graph_.result(op, j);
-    Live live{value, value, last_use_[value], choice.results[j].layout};
-    if (choice.view) {
-      const ValueId operand = graph_.operands(op)[0];
-      const Live* source = find(state, operand);
-      live.root = source != nullptr ? source->root : operand;
-      live.dense = (source == nullptr || source->dense) && std::holds_alternative<Reshape>(op.attributes);
-    } else if (memory_->counted_elsewhere(value)) {
-      working -= std::min(working, choice.results[j].bytes);
-    } else {
-      live.bytes = choice.results[j].bytes;
-    }
-    result.live.push_back(live);
-  }
-  result.working_bytes = std::max(result.working_bytes, others + working);
-  // What nothing reads any more is gone, but for the storage of live views.
-  const bool roots_stay = !exhaustive() || memory_->places_outputs();
-  std::vector<ValueId> roots;
-  for (const Live& live : result.live) {
-    if (live.last_use > i && roots_stay) roots.push_back(live.root);
-  }
-  const auto gone = std::ranges::remove_if(result.live, [&](const Live& live) {
-    return live.last_use <= i && std::ranges::find(roots, live.value) == roots.end();
-  });
-  result.live.erase(gone.begin(), gone.end());
-  const auto unread =
-      std::ranges::remove_if(result.fresh, [&](const auto& written) { return find(result, written.first) == nullptr; });
+  result.working_bytes = std::max(result.working_bytes, state.views->live_bytes + working);
+  const auto unread = std::ranges::remove_if(
+      result.fresh, [&](const auto& written) { return find(*result.views, written.first) == nullptr; });
   result.fresh.erase(unread.begin(), unread.end());
   return result;
 }
@@ -383,7 +408,7 @@ bool RegionSearch::waits(const State& state, size_t i, const Choice& choice) con
   const Op& op = graph_.op(OpId(i));
   const std::span<const ValueId> operands = graph_.operands(op);
   for (uint32_t j = 0; j < operands.size() && state.open; ++j) {
-    const Live* live = find(state, operands[j]);
+    const Live* live = find(*state.views, operands[j]);
     if (live == nullptr) continue;
     const auto written = std::ranges::find(state.fresh, live->root, &std::pair<ValueId, int64_t>::first);
     if (written == state.fresh.end()) continue;
@@ -406,13 +431,13 @@ void RegionSearch::add_supersteps(State& state, size_t i, const Choice& choice) 
     const StepWork together{state.open->tile + choice.first->tile, state.open->bytes + choice.first->bytes,
                             state.open->distinct_bytes + choice.first->distinct_bytes};
     state.cost.add(cost_of(context_.machine, together));
-    state.cost.add(cost_of(context_.machine, *state.open), -1);
+    state.cost.add(state.open_cost, -1);
     state.cost.add(cost_of(context_.machine, *choice.first), -1);
     if (one) last = together;
   }
   if (!joins || !one) state.fresh.clear();
   state.open = last;
-  state.open_cycles = last ? cost_of(context_.machine, *last).total() : 0;
+  state.open_cost = last ? cost_of(context_.machine, *last) : Cost();
   for (uint32_t j = 0; j < op.results.count && state.open; ++j)
     state.fresh.emplace_back(graph_.result(op, j), memory_->written_chunk(op, choice.plan));
 }
@@ -425,7 +450,8 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
     return states[a].need() != states[b].need() ? states[a].need() < states[b].need() : a < b;
   });
   const std::vector<size_t> views = first_with_same_views(states);
-  const auto waiting = std::ranges::count_if(states[0].live, [](const Live& live) { return live.root == live.value; });
+  const auto waiting =
+      std::ranges::count_if(states[0].views->live, [](const Live& live) { return live.root == live.value; });
   const size_t beam = memory_->beam_width(static_cast<size_t>(waiting));
   std::vector<boost::container::small_vector<size_t, 4>> kept_of(states.size());  // by views
   std::vector<size_t> kept;
@@ -526,7 +552,7 @@ RegionChoice RegionSearch::collect(const State& state) const {
   result.cost = state.cost;
   result.working_bytes = state.working_bytes;
   result.parameter_bytes = state.parameter_bytes;
-  result.outputs.assign(state.outputs.begin(), state.outputs.end());
+  result.outputs.assign(state.views->outputs.begin(), state.views->outputs.end());
   result.grids = state.grids;
   const std::vector<const Choice*> choices = choices_of(state);
   for (size_t i = 0; i < choices.size(); ++i) {

@@ -43,20 +43,27 @@ class RegionSearch {
     bool placed = false;  // an output decided where it is written
     uint64_t bytes = 0;   // of its own storage: 0 for views, and for what is counted elsewhere
   };
+  // Where values lie. Decisions that differ in their cost alone lead to the same one.
+  struct Views {
+    boost::container::small_vector<Live, 4> live;  // without inputs and constants
+    boost::container::small_vector<LayoutNumber, 4> outputs;
+    uint64_t live_bytes = 0;
+    uint64_t hash = 0;  // the same for those that same_views() does not tell apart
+  };
   struct State {
     int32_t node = -1;  // of the last decision
     CostSum cost;
     uint64_t working_bytes = 0, parameter_bytes = 0;
-    boost::container::small_vector<Live, 4> live;  // without inputs and constants
-    boost::container::small_vector<LayoutNumber, 4> outputs;
-    // What the last superstep does, if it may be joined; what it wrote, by value, and its written_chunk.
+    std::shared_ptr<const Views> views;
+    // What the last superstep does, if it may be joined, and what that costs; what it wrote, by value, and its
+    // written_chunk.
     std::optional<StepWork> open;
-    double open_cycles = 0;
+    Cost open_cost;
     boost::container::small_vector<std::pair<ValueId, int64_t>, 4> fresh;
     uint64_t grids = 0;  // of its matmuls and attentions, hashed: what tells finalists apart
     uint64_t need() const { return working_bytes + parameter_bytes; }
     // Without the open superstep, whose cost changes when others join it.
-    double closed_cycles() const { return cost.cycles - open_cycles; }
+    double closed_cycles() const { return cost.cycles - open_cost.total(); }
   };
   struct Node {
     int32_t parent = -1;
@@ -71,14 +78,14 @@ class RegionSearch {
   bool exhaustive() const { return context_.exhaustive != nullptr; }
   Result<void> find_alternatives();
   uint32_t output_index(size_t op) const;
-  static const Live* find(const State& state, ValueId value);
-  static ValueId placed_by(const State& state, ValueId value);
-  LayoutNumber layout_in(const State& state, ValueId value) const;
+  static const Live* find(const Views& views, ValueId value);
+  static ValueId placed_by(const Views& views, ValueId value);
+  LayoutNumber layout_in(const Views& views, ValueId value) const;
   bool same_views(const State& a, const State& b) const;
-  uint64_t hash_of_views(const State& state) const;
+  static uint64_t hash_of_views(const State& state);
   std::vector<size_t> first_with_same_views(std::span<const State> states) const;
 
-  Demand demand_of(const State& state, size_t i) const;
+  Demand demand_of(const Views& views, size_t i) const;
   Result<const std::vector<Choice>*> choices_for(size_t i, std::vector<LayoutNumber> operands, const Demand& demand,
                                                  double bound);
   Result<std::vector<Choice>> repeat_choices(const Op& op, std::span<const LayoutNumber> operands, double bound);
@@ -89,7 +96,9 @@ class RegionSearch {
   RegionSearch& search_of(const Repeat& repeat);
 
   Result<void> extend(const State& state, size_t i, double bound, std::vector<State>& next, uint64_t& least);
-  State apply(const State& state, size_t i, const Choice& choice) const;
+  // What a decision makes of where values lie.
+  std::shared_ptr<const Views> views_after(const Views& views, size_t i, const Choice& choice) const;
+  State apply(const State& state, size_t i, const Choice& choice, std::shared_ptr<const Views> views) const;
   bool waits(const State& state, size_t i, const Choice& choice) const;
   void add_supersteps(State& state, size_t i, const Choice& choice) const;
   std::vector<State> prune(std::vector<State> states) const;

@@ -58,7 +58,7 @@ Result<SearchResult> search(const Graph& graph, const Machine& machine, const Se
   const double fixed = machine.global_memory ? fixed_bytes(graph, true) : 0;
   const auto available = static_cast<double>(machine.global_memory ? machine.global_memory_bytes : 0);
   double smallest = 0;
-  std::vector<std::pair<std::string, Finalist>> ordered;
+  std::vector<Finalist>& ordered = result.finalists;
   for (RegionChoice& region : regions) {
     const double need = fixed + static_cast<double>(region.need());
     if (available != 0 && need > available) {
@@ -70,22 +70,17 @@ Result<SearchResult> search(const Graph& graph, const Machine& machine, const Se
     finalist.cost = region.cost.items;
     finalist.cycles = region.cost.cycles;
     finalist.peak_bytes = region.need();
-    finalist.explanation = explain(machine, region.lines, region.cost);
-    if (!machine.global_memory) {
-      finalist.explanation += fmt::format("busiest tile: {} of {} bytes, {} of them constants\n", region.need(),
-                                          machine.tile_memory_bytes, region.parameter_bytes);
-    }
-    std::string text = print(finalist.plan);
-    ordered.emplace_back(std::move(text), std::move(finalist));
+    finalist.parameter_bytes = region.parameter_bytes;
+    finalist.lines = std::move(region.lines);
+    ordered.push_back(std::move(finalist));
   }
   if (ordered.empty()) {
     return fail(ErrorKind::unsupported, fmt::format("the model needs {:.0f} bytes of global memory; machine {} has {}",
                                                     smallest, machine.name, machine.global_memory_bytes));
   }
-  std::ranges::sort(ordered, [](const auto& a, const auto& b) {
-    return a.second.cycles != b.second.cycles ? a.second.cycles < b.second.cycles : a.first < b.first;
+  std::ranges::sort(ordered, [](const Finalist& a, const Finalist& b) {
+    return a.cycles != b.cycles ? a.cycles < b.cycles : print(a.plan) < print(b.plan);
   });
-  for (auto& [text, finalist] : ordered) result.finalists.push_back(std::move(finalist));
   return result;
 }
 

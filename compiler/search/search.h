@@ -20,6 +20,15 @@ struct SearchOptions {
       4096;  // evaluated at most, in enumeration order; a budget counts candidates, never seconds
 };
 
+// One operation. Costs are those of all iterations of the repeats around it, so that a body's lines add up to its
+// repeat's.
+struct ExplanationLine {
+  int depth = 0;         // in repeats
+  std::string name;      // of the operation
+  std::string decision;  // in words
+  CostSum cost;
+};
+
 struct Finalist {
   Plan plan;
   Cost cost;          // predicted: items summed over all supersteps
@@ -27,7 +36,9 @@ struct Finalist {
   // Predicted: intermediates alive at once, without inputs, outputs and constants; without global memory what the
   // busiest tile needs, constants included.
   uint64_t peak_bytes = 0;
-  std::string explanation;  // itemised, one line an operation
+  uint64_t parameter_bytes = 0;        // of these, constants
+  std::vector<ExplanationLine> lines;  // see explain()
+  bool given = false;                  // from a plan file: nothing is predicted
 };
 struct SearchResult {
   std::vector<Finalist> finalists;  // at least one; distinct plans; ordered by predicted cycles, then by printed plan

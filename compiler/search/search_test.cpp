@@ -9,6 +9,7 @@
 #include <set>
 
 #include "compiler/search/exhaustive.h"
+#include "compiler/search/explain.h"
 #include "compiler/search/test_graphs.h"
 
 namespace low {
@@ -117,7 +118,7 @@ TEST(Search, DoesNotDependOnThreads) {
       EXPECT_EQ(one.candidates, four.candidates);
       for (size_t i = 0; i < one.finalists.size(); ++i) {
         EXPECT_EQ(print(one.finalists[i].plan), print(four.finalists[i].plan));
-        EXPECT_EQ(one.finalists[i].explanation, four.finalists[i].explanation);
+        EXPECT_EQ(explain(host(), one.finalists[i]), explain(host(), four.finalists[i]));
         EXPECT_EQ(one.finalists[i].cycles, four.finalists[i].cycles);
       }
     }
@@ -176,8 +177,8 @@ TEST(Search, OutputsThatNobodyWritesAreCopied) {
   EXPECT_GT(best.plan.region.outputs[1].parts, 1u);
   EXPECT_GT(best.plan.region.outputs[2].parts, 1u);
   EXPECT_GT(best.cost.exchange, 0);
-  EXPECT_THAT(best.explanation, HasSubstr("output 4 (input)"));
-  EXPECT_THAT(best.explanation, ::testing::Not(HasSubstr("output 2")));
+  EXPECT_THAT(explain(host(), best), HasSubstr("output 4 (input)"));
+  EXPECT_THAT(explain(host(), best), ::testing::Not(HasSubstr("output 2")));
   // The last output reads an input: it shares the superstep of the one before it.
   EXPECT_NEAR(best.cost.launch, 2 * host().launch_cycles + 3 * host().command_cycles, 1e-6);
 }
@@ -232,7 +233,7 @@ TEST(Search, CopiesPayWhereManyReadThem) {
 
 TEST(Search, Explanation) {
   const SearchResult result = found(test::mlp_graph(3, 1458, 1152, 4304), host());
-  const std::string& text = result.finalists[0].explanation;
+  const std::string text = explain(host(), result.finalists[0]);
   for (const std::string_view part :
        {"repeat 5 (layers)", "3 times", "  pointwise 5 (quantize)", "(fc1)", "(fc2)", "grid 1x", "compute", "memory",
         "exchange", "launch", "padding", "total", " us"}) {

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "compiler/graph/ops/fold.h"
@@ -23,10 +25,17 @@ struct Input {
 };
 std::string problem(const Input& op, const OpTypes& types);
 
+// Text that is computed when it is first asked for.
+struct KnownText {
+  std::once_flag once;
+  std::string text;
+};
+
 // () -> (value). `sha256` of dtype, shape and bytes is how a constant prints.
 struct Constant {
   static constexpr std::string_view name = "constant";
   std::shared_ptr<const Tensor> tensor;
+  std::shared_ptr<KnownText> hash = std::make_shared<KnownText>();  // what constant_hash() asks
   bool operator==(const Constant& other) const { return tensor == other.tensor || *tensor == *other.tensor; }
 
   template <typename Self, typename Visitor>
