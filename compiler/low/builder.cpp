@@ -99,12 +99,6 @@ void TileGraphBuilder::exchange(const View& source, std::span<const View> destin
   graph_.exchanges_.push_back({source, append(graph_.views_, destinations)});
 }
 
-Span32 TileGraphBuilder::new_views(size_t count) {
-  const Span32 views{static_cast<uint32_t>(graph_.views_.size()), static_cast<uint32_t>(count)};
-  graph_.views_.resize(graph_.views_.size() + count);
-  return views;
-}
-
 void TileGraphBuilder::exchange(const View& source, Span32 destinations) {
   ++exchanges_.count;
   graph_.exchanges_.push_back({source, destinations});

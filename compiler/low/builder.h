@@ -42,10 +42,10 @@ class TileGraphBuilder {
   // A superstep: begin, add its parts in any order of tiles (each tile's in its own order), end.
   void begin_superstep();
   void exchange(const View& source, std::span<const View> destinations);
-  // The same in two steps, for many at once: room for views, which are set later.
-  Span32 new_views(size_t count);
+  // The same in two steps, for many at once: exchanges name views that are added later, by number.
+  uint32_t view_count() const { return static_cast<uint32_t>(graph_.views_.size()); }
   void exchange(const View& source, Span32 destinations);
-  void set_view(uint32_t index, const View& view) { graph_.views_[index] = view; }
+  void add_view(const View& view) { graph_.views_.push_back(view); }
   void run(ContractId contract, TileId tile, std::span<const View> operands);
   void copy(DescriptorId descriptor, const View& source, const View& destination, TileId tile);
   // Of a builder that starts from a graph: commands and exchanges of that graph. A superstep's exchanges are

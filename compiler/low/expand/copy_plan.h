@@ -35,14 +35,6 @@ class MatrixGeometries {
   boost::unordered_flat_map<Key, GeometryId, Hash> ids_;
 };
 
-// A shard that a wanted rectangle meets.
-struct CopySource {
-  TypeId type;          // of its allocation
-  GeometryId geometry;  // of the whole shard
-  Rect piece;           // the part that is wanted; its origin counted from the wanted rectangle's
-  int64_t row_stride = 0, column_stride = 0;
-  bool local = false;  // on the tile that wants it
-};
 struct CopyDestination {
   TypeId type;
   GeometryId geometry;  // of the whole rectangle

@@ -74,9 +74,11 @@ class DistributedExpander {
   // The operand of a result's rectangle under broadcasting; strides over the rectangle's rows and columns.
   Result<Placed> pull_broadcast(const DistributedValueRef& value, const Shape& shape, const Shape& result,
                                 const Rect& rect, TileId tile);
-  // Fills `destination`, over [rect.rows, rect.columns], from the shards that `source_shards_` lists.
-  void assemble(DistributedValue& value, const Rect& rect, TileId tile, const Placed& destination);
-  void emit(std::span<const CopyPiece> pieces, DistributedValue& value, TileId tile, const Placed& destination);
+  // Fills `destination`, over [rect.rows, rect.columns], from `sources`.
+  void assemble(DistributedValue& value, RectSources& sources, const Rect& rect, TileId tile,
+                const Placed& destination);
+  void emit(std::span<const CopyPiece> pieces, DistributedValue& value, std::span<const CopySource> sources,
+            TileId tile, const Placed& destination);
   void transfer(const View& source, TileId source_tile, const View& destination, TileId tile);
   uint32_t exchange_of(const View& source);
 
@@ -172,10 +174,8 @@ class DistributedExpander {
   boost::unordered_flat_map<ConstantKey, AllocationId, KeyHash> constant_places_;
   boost::unordered_flat_map<LocalType, TypeId, KeyHash> local_types_;
   // Scratch of assemble(), end_superstep() and run().
-  std::vector<CopySource> sources_;
-  std::vector<uint32_t> source_shards_;
-  std::vector<int64_t> source_offsets_;
   std::vector<uint64_t> key_words_;
+  std::vector<uint32_t> recipient_order_;
   std::vector<View> views_;
   std::vector<DistributedValueRef> kept_;  // values keep their addresses for the maps above
 };

@@ -51,11 +51,12 @@ void DistributedExpander::end_superstep() {
   std::vector<uint32_t> next(exchange_sources_.size() + 1);
   for (const Recipient& recipient : recipients_) ++next[recipient.exchange + 1];
   for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-  const Span32 views = builder_.new_views(recipients_.size());
+  const uint32_t first_view = builder_.view_count();
   for (size_t i = 0; i < exchange_sources_.size(); ++i)
-    builder_.exchange(exchange_sources_[i], Span32{views.begin + next[i], next[i + 1] - next[i]});
-  for (const Recipient& recipient : recipients_)
-    builder_.set_view(views.begin + next[recipient.exchange]++, recipient.view);
+    builder_.exchange(exchange_sources_[i], Span32{first_view + next[i], next[i + 1] - next[i]});
+  recipient_order_.resize(recipients_.size());
+  for (uint32_t i = 0; i < recipients_.size(); ++i) recipient_order_[next[recipients_[i].exchange]++] = i;
+  for (const uint32_t i : recipient_order_) builder_.add_view(recipients_[i].view);
   builder_.end_superstep();
   ++superstep_;
 }
@@ -171,40 +172,48 @@ void DistributedExpander::transfer(const View& source, TileId source_tile, const
   add_copy(builder_, caches_, source, destination, tile);
 }
 
-void DistributedExpander::emit(std::span<const CopyPiece> pieces, DistributedValue& value, TileId tile,
-                               const Placed& destination) {
+void DistributedExpander::emit(std::span<const CopyPiece> pieces, DistributedValue& value,
+                               std::span<const CopySource> sources, TileId tile, const Placed& destination) {
   const Span32 destination_terms = builder_.terms(destination.terms);
   for (size_t i = 0; i < pieces.size(); ++i) {
     const CopyPiece& piece = pieces[i];
-    const Shard& shard = value.shards[source_shards_[i]];
-    const View to{.allocation = destination.allocation,
+    const int64_t offset = sources[i].offset;
+    ShardFormat& format = value.formats[sources[i].shard];
+    // Neighbouring tiles often want the same of a shard.
+    const bool known =
+        !piece.local && format.superstep == superstep_ && format.exchanged == piece.source && format.offset == offset;
+    if (!known) {
+      const Placed& place = value.shards[sources[i].shard].place;
+      const View from{.allocation = place.allocation,
+                      .geometry = piece.source,
+                      .offset = offset,
+                      .terms = builder_.terms(place.terms)};
+      if (piece.local) {
+        transfer(from, tile,
+                 {.allocation = destination.allocation,
                   .geometry = piece.destination,
                   .offset = destination.layout.offset + piece.destination_offset,
-                  .terms = destination_terms};
-    ShardFormat& format = value.formats[source_shards_[i]];
-    // Neighbouring tiles often want the same of a shard.
-    if (!piece.local && format.superstep == superstep_ && format.exchanged == piece.source &&
-        format.offset == source_offsets_[i]) {
-      recipients_.push_back({format.exchange, to});
-      continue;
+                  .terms = destination_terms},
+                 tile);
+        continue;
+      }
+      format.superstep = superstep_;
+      format.exchanged = piece.source;
+      format.offset = offset;
+      format.exchange = exchange_of(from);
     }
-    const View from{.allocation = shard.place.allocation,
-                    .geometry = piece.source,
-                    .offset = source_offsets_[i],
-                    .terms = builder_.terms(shard.place.terms)};
-    if (piece.local) {
-      transfer(from, tile, to, tile);
-      continue;
-    }
-    format.superstep = superstep_;
-    format.exchanged = piece.source;
-    format.offset = source_offsets_[i];
-    format.exchange = exchange_of(from);
-    recipients_.push_back({format.exchange, to});
+    // Written where it belongs, field by field: there are very many.
+    Recipient& recipient = recipients_.emplace_back();
+    recipient.exchange = format.exchange;
+    recipient.view.allocation = destination.allocation;
+    recipient.view.geometry = piece.destination;
+    recipient.view.offset = destination.layout.offset + piece.destination_offset;
+    recipient.view.terms = destination_terms;
   }
 }
 
-void DistributedExpander::assemble(DistributedValue& value, const Rect& rect, TileId tile, const Placed& destination) {
+void DistributedExpander::assemble(DistributedValue& value, RectSources& known, const Rect& rect, TileId tile,
+                                   const Placed& destination) {
   if (value.formats.size() != value.shards.size()) {
     value.formats.clear();
     for (const Shard& shard : value.shards)
@@ -212,24 +221,25 @@ void DistributedExpander::assemble(DistributedValue& value, const Rect& rect, Ti
                                .geometry = geometries_(shard.rect.rows, shard.rect.columns,
                                                        shard.place.layout.strides[0], shard.place.layout.strides[1])});
   }
-  sources_.clear();
-  source_offsets_.clear();
-  int64_t covered = 0;
-  for (const uint32_t i : source_shards_) {
-    const Shard& shard = value.shards[i];
-    const Layout& layout = shard.place.layout;
-    const Rect piece = intersection(shard.rect, rect);
-    covered += piece.rows * piece.columns;
-    source_offsets_.push_back(layout.offset + (piece.row - shard.rect.row) * layout.strides[0] +
-                              (piece.column - shard.rect.column) * layout.strides[1]);
-    sources_.push_back({.type = value.formats[i].type,
-                        .geometry = value.formats[i].geometry,
-                        .piece = {piece.row - rect.row, piece.column - rect.column, piece.rows, piece.columns},
-                        .row_stride = layout.strides[0],
-                        .column_stride = layout.strides[1],
-                        .local = shard.tile == tile && tile.valid()});
+  if (!known.complete) {
+    int64_t covered = 0;
+    for (CopySource& source : known.list) {
+      const Shard& shard = value.shards[source.shard];
+      const Layout& layout = shard.place.layout;
+      const Rect piece = intersection(shard.rect, rect);
+      covered += piece.rows * piece.columns;
+      source.type = value.formats[source.shard].type;
+      source.geometry = value.formats[source.shard].geometry;
+      source.piece = {piece.row - rect.row, piece.column - rect.column, piece.rows, piece.columns};
+      source.offset = layout.offset + (piece.row - shard.rect.row) * layout.strides[0] +
+                      (piece.column - shard.rect.column) * layout.strides[1];
+      source.row_stride = layout.strides[0];
+      source.column_stride = layout.strides[1];
+    }
+    LOW_CHECK(covered == rect.rows * rect.columns);  // shards are disjoint, and together the whole value
+    known.complete = true;
   }
-  LOW_CHECK(covered == rect.rows * rect.columns);  // shards are disjoint, and together the whole value
+  for (CopySource& source : known.list) source.local = tile.valid() && source.tile == tile;
   const Layout& layout = destination.layout;
   const CopyDestination to{.type = builder_.type_id_of(destination.allocation),
                            .geometry = geometries_(rect.rows, rect.columns, layout.strides[0], layout.strides[1]),
@@ -237,19 +247,20 @@ void DistributedExpander::assemble(DistributedValue& value, const Rect& rect, Ti
                            .columns = rect.columns,
                            .row_stride = layout.strides[0],
                            .column_stride = layout.strides[1]};
-  if (sources_.size() == 1) {
+  const std::span<const CopySource> sources = known.list;
+  if (sources.size() == 1) {
     // All of it from one shard: there is nothing to plan, and a lookup would cost more.
     const CopyPiece whole{
         .destination_offset = 0,
-        .source = geometries_(rect.rows, rect.columns, sources_[0].row_stride, sources_[0].column_stride),
+        .source = geometries_(rect.rows, rect.columns, sources[0].row_stride, sources[0].column_stride),
         .destination = to.geometry,
-        .local = sources_[0].local};
-    emit({&whole, 1}, value, tile, destination);
-  } else if (caches_.copy_plans.enabled() && copy_plan_words(to, sources_, key_words_)) {
-    const auto plan = caches_.copy_plans.get({key_words_}, [&] { return plan_copy(to, sources_, geometries_); });
-    emit(plan->pieces, value, tile, destination);
+        .local = sources[0].local};
+    emit({&whole, 1}, value, sources, tile, destination);
+  } else if (caches_.copy_plans.enabled() && copy_plan_words(to, sources, key_words_)) {
+    const auto plan = caches_.copy_plans.get({key_words_}, [&] { return plan_copy(to, sources, geometries_); });
+    emit(plan->pieces, value, sources, tile, destination);
   } else {
-    emit(plan_copy(to, sources_, geometries_).pieces, value, tile, destination);
+    emit(plan_copy(to, sources, geometries_).pieces, value, sources, tile, destination);
   }
 }
 
@@ -265,10 +276,9 @@ Result<void> DistributedExpander::pull_into(const DistributedValueRef& value, co
              view(destination, destination.layout.offset, {rect.rows, rect.columns}, destination.layout.strides), tile);
     return {};
   }
-  source_shards_.clear();
-  value->index.find(value->shards, rect, [this](uint32_t shard) { source_shards_.push_back(shard); });
-  LOW_TRY_VOID(budget_.take(2.0 * static_cast<double>(source_shards_.size())));
-  assemble(*value, rect, tile, destination);
+  RectSources& sources = value->sources_of(rect);
+  LOW_TRY_VOID(budget_.take(2.0 * static_cast<double>(sources.list.size())));
+  assemble(*value, sources, rect, tile, destination);
   return {};
 }
 
@@ -279,11 +289,10 @@ Result<Placed> DistributedExpander::pull(const DistributedValueRef& value, const
   }
   const auto [known, missing] = pulled_.try_emplace({value.get(), rect, tile});
   if (!missing) return known->second;
-  source_shards_.clear();
-  value->index.find(value->shards, rect, [this](uint32_t shard) { source_shards_.push_back(shard); });
-  if (source_shards_.size() == 1) {
+  RectSources& sources = value->sources_of(rect);
+  if (sources.list.size() == 1) {
     // All of it lies on the tile: nothing is prepared.
-    const Shard& shard = value->shards[source_shards_[0]];
+    const Shard& shard = value->shards[sources.list[0].shard];
     if (shard.tile == tile && contains(shard.rect, rect)) {
       Placed& result = known->second;
       result = shard.place;
@@ -292,10 +301,10 @@ Result<Placed> DistributedExpander::pull(const DistributedValueRef& value, const
       return result;
     }
   }
-  LOW_TRY_VOID(budget_.take(1 + 2.0 * static_cast<double>(source_shards_.size())));
+  LOW_TRY_VOID(budget_.take(1 + 2.0 * static_cast<double>(sources.list.size())));
   Placed result = new_local(value->dtype, rect.rows, rect.columns, tile);
   known->second = result;
-  if (!is_empty(rect)) assemble(*value, rect, tile, result);
+  if (!is_empty(rect)) assemble(*value, sources, rect, tile, result);
   return result;
 }
 

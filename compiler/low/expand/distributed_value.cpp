@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/base/hash.h"
+
 namespace low {
 
 Rect intersection(const Rect& a, const Rect& b) {
@@ -11,6 +13,30 @@ Rect intersection(const Rect& a, const Rect& b) {
   common.rows = std::min(a.row + a.rows, b.row + b.rows) - common.row;
   common.columns = std::min(a.column + a.columns, b.column + b.columns) - common.column;
   return common;
+}
+
+size_t DistributedValue::RectHash::operator()(const Rect& rect) const {
+  WordHash hash;
+  for (const int64_t word : {rect.row, rect.column, rect.rows, rect.columns}) hash.add(static_cast<uint64_t>(word));
+  return hash.result();
+}
+
+RectSources& DistributedValue::sources_of(const Rect& rect) {
+  constexpr size_t most_sources = 65536;  // 6 MB
+  if (source_count_ > most_sources || sourced_shards_ != shards.size()) {
+    sources_.clear();
+    source_count_ = 0;
+    sourced_shards_ = shards.size();
+  }
+  if (const auto known = sources_.find(rect); known != sources_.end()) return known->second;
+  found_.list.clear();
+  found_.complete = false;
+  index.find(shards, rect, [&](uint32_t shard) {
+    found_.list.push_back({.shard = shard, .tile = shards[shard].tile, .type = {}, .geometry = {}, .piece = {}});
+  });
+  if (found_.list.size() <= 1) return found_;
+  source_count_ += found_.list.size();
+  return sources_.emplace(rect, found_).first->second;
 }
 
 void ShardIndex::build(std::span<const Shard> shards) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,6 +69,25 @@ struct ShardFormat {
   int64_t offset = 0;
 };
 
+// A shard that a wanted rectangle meets.
+struct CopySource {
+  uint32_t shard = 0;  // its number
+  TileId tile;
+  // What a copy needs besides:
+  TypeId type;          // of its allocation
+  GeometryId geometry;  // of the whole shard
+  Rect piece;           // the part that is wanted; its origin counted from the wanted rectangle's
+  int64_t offset = 0;   // of that part in the allocation
+  int64_t row_stride = 0, column_stride = 0;
+  bool local = false;  // on the tile that wants it
+};
+
+// All that a rectangle meets.
+struct RectSources {
+  std::vector<CopySource> list;
+  bool complete = false;  // with what copies need
+};
+
 struct DistributedValue {
   DType dtype = DType::f32;
   int64_t rows = 1, columns = 1;
@@ -77,6 +97,18 @@ struct DistributedValue {
   std::vector<ConstantStep> steps;
   ShardIndex index;
   std::vector<ShardFormat> formats;  // by shard, as soon as a copy reads one
+
+  // Stays where it is until the next one is asked for.
+  RectSources& sources_of(const Rect& rect);
+
+ private:
+  struct RectHash {
+    size_t operator()(const Rect& rect) const;
+  };
+  // Of rectangles that meet several shards: many tiles want the same.
+  boost::unordered_flat_map<Rect, RectSources, RectHash> sources_;
+  size_t source_count_ = 0, sourced_shards_ = SIZE_MAX;  // in `sources_`; shards that they were found among
+  RectSources found_;                                    // last, if it is one alone
 };
 using DistributedValueRef = std::shared_ptr<DistributedValue>;
 
