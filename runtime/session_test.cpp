@@ -118,8 +118,8 @@ TEST_F(SessionTest, WrongInputs) {
 }
 
 TEST_F(SessionTest, TakesTheBestTarget) {
-  const auto best =
-      LoadedProgram::load(*device_, package(fixture::program(tiles), {"host-x86-64-v3", "host-x86-64-v4"}));
+  const auto best = LoadedProgram::load(
+      *device_, package(fixture::program(tiles), {"host-x86-64-v3", "host-x86-64-v4", "host-x86-64-v4-bf16"}));
   ASSERT_TRUE(best);
   EXPECT_EQ((*best)->target(), device_->info().targets.front());
 }

@@ -35,8 +35,11 @@ Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
   c.what = std::string(name(a)) + " " + std::string(name(b)) + " " + std::string(name(result)) + " " +
            to_string(Shape{m, n, k});
   c.extents = {m, n, k};
+  // As the host has it: bf16 where both are stored as that or as FP8.
+  GemmKernel kernel;
+  if (gemm_math(*find_machine("host"), DType::f32, a, b).a == DType::bf16) kernel.math_a = kernel.math_b = DType::bf16;
   c.contract = {
-      .family = GemmKernel(), .operands = {rows(a), rows(b), rows(result)}, .expr = convert_sum(DType::f32, result)};
+      .family = kernel, .operands = {rows(a), rows(b), rows(result)}, .expr = convert_sum(DType::f32, result)};
   // Leading strides beyond the row, as in a block of a larger matrix.
   c.strides = {Strides{k + 3, 1}, Strides{n + 5, 1}, Strides{n + 1, 1}};
   return c;
@@ -167,9 +170,14 @@ TEST(Gemm, FewRows) {
 
 // Random values: the rows of a small product are those of a larger one, on every target, bit for bit.
 TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
-  const int64_t n = 77, k = 700, most = 31;
-  for (const auto& [a_type, type] :
-       {std::pair{DType::f32, DType::f32}, {DType::f32, DType::f8e4m3fn}, {DType::f8e4m3fn, DType::f8e4m3fn}}) {
+  const int64_t n = 77, k = 701, most = 31;
+  for (const auto& [a_type, type] : {std::pair{DType::f32, DType::f32},
+                                     {DType::f32, DType::f8e4m3fn},
+                                     {DType::f8e4m3fn, DType::f8e4m3fn},
+                                     {DType::f8e5m2, DType::f8e4m3fnuz},
+                                     {DType::f8e5m2fnuz, DType::f8e5m2},
+                                     {DType::bf16, DType::bf16},
+                                     {DType::bf16, DType::f8e4m3fn}}) {
     KernelSet kernels;
     const int64_t sizes[] = {most, 1, 2, 3, 5, 9};
     struct Run {
@@ -211,18 +219,26 @@ TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
 
 // All codes of the FP8 formats, NaN included, through every way in which b is decoded: 1 * code.
 TEST(Gemm, DecodesEveryCode) {
-  for (const DType type : {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz}) {
+  using enum DType;
+  for (const auto& [a_type, type] : {std::pair{f32, f8e4m3fn},
+                                     {f32, f8e5m2},
+                                     {f32, f8e4m3fnuz},
+                                     {f32, f8e5m2fnuz},
+                                     {bf16, f8e4m3fn},
+                                     {bf16, f8e5m2},
+                                     {bf16, f8e4m3fnuz},
+                                     {bf16, f8e5m2fnuz}}) {
     KernelSet kernels;
-    for (const int64_t m : {1, 20}) add_run(kernels, plain(m, 256, 1, DType::f32, type, DType::f32));
-    Case deep = plain(1, 16, 16, DType::f32, type, DType::f32);  // transposed in registers; other codes times 0
+    for (const int64_t m : {1, 20}) add_run(kernels, plain(m, 256, 1, a_type, type, DType::f32));
+    Case deep = plain(1, 16, 16, a_type, type, DType::f32);  // transposed in registers; other codes times 0
     deep.contract.operands[1] = columns(type);
     add_run(kernels, deep);
     for (const Code& code : testing::compile_and_load(kernels)) {
       Memory memory;
-      const Operand a = memory.add(DType::f32, {20, 1}), b = memory.add(type, {1, 256}),
-                    one_hot = memory.add(DType::f32, {1, 16}), square = memory.add(type, {16, 16}, Strides{1, 16}),
+      const Operand a = memory.add(a_type, {20, 1}), b = memory.add(type, {1, 256}),
+                    one_hot = memory.add(a_type, {1, 16}), square = memory.add(type, {16, 16}, Strides{1, 16}),
                     result = memory.add(DType::f32, {20, 256});
-      memory.write(a, std::vector<uint64_t>(20, encode(DType::f32, 1, Overflow::propagate)));
+      memory.write(a, std::vector<uint64_t>(20, encode(a_type, 1, Overflow::propagate)));
       const auto same = [&](uint64_t bits, uint64_t code_bits) {
         const double value = decode(DType::f32, bits), want = decode(type, code_bits);
         return std::isnan(want) ? std::isnan(value) : value == want;
@@ -240,7 +256,7 @@ TEST(Gemm, DecodesEveryCode) {
       }
       for (uint64_t first = 0; first < 256; first += 16) {
         std::vector<uint64_t> depth(16, 0);
-        depth[first / 16] = encode(DType::f32, 1, Overflow::propagate);
+        depth[first / 16] = encode(a_type, 1, Overflow::propagate);
         memory.write(one_hot, depth);
         std::vector<uint64_t> codes(256, 0);
         for (uint64_t j = 0; j < 16; ++j) codes[first + j] = first + j;
@@ -357,6 +373,35 @@ TEST(Gemm, IntegersAndDoubles) {
 }
 
 // Random values: the error stays near that of f32 sums; infinities and NaN come through.
+// Infinities and NaNs of FP8 take part alike on all targets, NaN's sign apart, whatever lies beside them in a pair.
+TEST(Gemm, SpecialValuesOfNarrowFormats) {
+  const int64_t m = 23, n = 41, k = 37;
+  for (const DType type : {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::bf16}) {
+    KernelSet kernels;
+    const Case c = plain(m, n, k, type, type, DType::f32);
+    add_run(kernels, c);
+    std::mt19937_64 random(3);
+    Memory memory;
+    const Operand a = memory.add(type, {m, k}), b = memory.add(type, {k, n}), r = memory.add(DType::f32, {m, n});
+    memory.write(a, testing::small_values(type, m * k, random));
+    memory.write(b, testing::small_values(type, k * n, random));
+    memory.set_bits(a, 3 * k + 5, encode(type, std::nan(""), Overflow::propagate));
+    memory.set_bits(a, 4 * k + 6, encode(type, INFINITY, Overflow::propagate));
+    memory.set_bits(b, 36 * n + 7, encode(type, -INFINITY, Overflow::propagate));
+    const std::vector<double> want = sums_of(c.contract, c.extents, memory.read(a), memory.read(b));
+    for (const Code& code : testing::compile_and_load(kernels)) {
+      SCOPED_TRACE(std::string(name(type)) + " for " + code.target);
+      ASSERT_TRUE(memory.run(code, 0, {a, b, r}));
+      const std::vector<uint64_t> got = memory.read(r);
+      for (size_t i = 0; i < got.size(); ++i) {
+        const double value = decode(DType::f32, got[i]);
+        EXPECT_TRUE(std::isnan(want[i]) ? std::isnan(value) : value == want[i])
+            << i << ": " << value << ", " << want[i];
+      }
+    }
+  }
+}
+
 TEST(Gemm, RoundingAndSpecialValues) {
   const int64_t m = 23, n = 41, k = 700;
   Case c = plain(m, n, k, DType::f32, DType::f32, DType::f32);
@@ -397,7 +442,7 @@ TEST(Gemm, RoundingAndSpecialValues) {
 TEST(Gemm, ReadsNothingBeyondItsOperands) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const int64_t m = 15, n = 37, k = 19;
-  for (const DType type : {DType::f32, DType::f8e4m3fn}) {
+  for (const DType type : {DType::f32, DType::f8e4m3fn, DType::bf16}) {
     Case c = plain(m, n, k, type, type, DType::f32);
     c.contract.operands.insert(c.contract.operands.begin() + 2, rows(type));
     ExprBuilder builder(2);

@@ -49,13 +49,19 @@ constexpr const char* x86_64_v3[] = {"--target=x86_64-unknown-linux-gnu", "-marc
 constexpr const char* x86_64_v4[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4",
                                      "-mprefer-vector-width=512"};
 
+constexpr const char* x86_64_v4_bf16[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4", "-mavx512bf16",
+                                          "-mavx512vbmi", "-mprefer-vector-width=512"};
+
 constexpr std::array target_rows = {
     CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3,
                   packing_target("host-x86-64-v3")->tiling},
     CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4,
                   packing_target("host-x86-64-v4")->tiling},
+    CodegenTarget{"host-x86-64-v4-bf16", &host, "LOW_TARGET_HOST_X86_64_V4_BF16", x86_64_v4_bf16,
+                  packing_target("host-x86-64-v4-bf16")->tiling},
 };
-constexpr std::array<std::string_view, target_rows.size()> target_names = {target_rows[0].name, target_rows[1].name};
+constexpr std::array<std::string_view, target_rows.size()> target_names = {target_rows[0].name, target_rows[1].name,
+                                                                           target_rows[2].name};
 
 }  // namespace
 

@@ -15,7 +15,8 @@ struct PackingTarget {
   device::Tiling tiling;
 };
 inline constexpr std::array packing_targets = {PackingTarget{"host-x86-64-v3", device::tiling_x86_64_v3},
-                                               PackingTarget{"host-x86-64-v4", device::tiling_x86_64_v4}};
+                                               PackingTarget{"host-x86-64-v4", device::tiling_x86_64_v4},
+                                               PackingTarget{"host-x86-64-v4-bf16", device::tiling_x86_64_v4}};
 
 // Null: kernels of this target stage their operands through scratch.
 constexpr const PackingTarget* packing_target(std::string_view name) {

@@ -30,6 +30,7 @@ Prediction predict(const PlannedProgram& planned, int threads) {
     return {.milliseconds = planned.finalists[planned.chosen].cost.seconds * 1e3, .threads = 0};
   const Processor processor{.threads = static_cast<uint32_t>(threads),
                             .f32_flop_per_cycle = host_f32_flop_per_cycle(),
+                            .bf16_flop_per_cycle = host_bf16_flop_per_cycle(),
                             .clock_hz = host_clock_hz};
   return {.milliseconds = cost_report(planned.graph, on_processor(planned.machine, processor)).seconds * 1e3,
           .threads = threads};

@@ -58,7 +58,9 @@ TEST(Machine, MatmulRates) {
   };
   const Case cases[] = {
       {"host", DType::f32, DType::f32, 64, DType::f32, DType::f32},
-      {"host", DType::f8e4m3fn, DType::f8e4m3fn, 64, DType::f32, DType::f32},
+      {"host", DType::f8e4m3fn, DType::f8e4m3fn, 128, DType::bf16, DType::bf16},
+      {"host", DType::bf16, DType::f8e5m2fnuz, 128, DType::bf16, DType::bf16},
+      {"host", DType::f32, DType::f8e4m3fn, 64, DType::f32, DType::f32},
       {"host", DType::bf16, DType::f16, 64, DType::f32, DType::f32},
       {"host", DType::f64, DType::f32, 32, DType::f64, DType::f64},
       {"host", DType::i8, DType::u8, 16, DType::i32, DType::i32},
@@ -117,8 +119,9 @@ TEST(Machine, MatmulKeepsEveryFloat) {
 
 TEST(Machine, Targets) {
   const std::pair<std::string_view, std::string_view> cases[] = {
-      {"host", "host"},     {"host-x86-64-v3", "host"}, {"host-x86-64-v4", "host"}, {"gfx942", "mi300x"},
-      {"gfx950", "mi355x"}, {"gfx90a", "mi250x-gcd"},   {"gfx1100", "rx7900xtx"},   {"gfx1201", "rx9070xt"},
+      {"host", "host"},        {"host-x86-64-v3", "host"}, {"host-x86-64-v4", "host"}, {"host-x86-64-v4-bf16", "host"},
+      {"gfx942", "mi300x"},    {"gfx950", "mi355x"},       {"gfx90a", "mi250x-gcd"},   {"gfx1100", "rx7900xtx"},
+      {"gfx1201", "rx9070xt"},
   };
   for (const auto& [target, machine] : cases) {
     ASSERT_TRUE(machine_for_target(target)) << target;
@@ -175,7 +178,7 @@ TEST(Machine, BadFiles) {
       {host_with("\"a\": [\"f64\"], \"b\": [\"f64\"]", "\"a\": [\"f32\"], \"b\": [\"f32\"]"),
        "two rates for f32 and f32"},
       {host_with("\"a\": [\"f32\"]", "\"a\": \"f32\""), "list of strings"},
-      {host_with("\"targets\": [\"host-x86-64-v4\"", "\"targets\": [4"), "list of strings"},
+      {host_with("\"targets\": [\"host-x86-64-v4-bf16\"", "\"targets\": [4"), "list of strings"},
       {host_with("\"value\": 64, \"source\": \"a cache line\"", "\"value\": 48, \"source\": \"x\""), "power of two"},
       {host_with("\"value\": 1, \"source\": \"one shared", "\"value\": 17, \"source\": \"x"), "17 clusters of 16"},
       {machine_with("ipu21", "\"clusters\": {\"value\": 1", "\"clusters\": {\"value\": 2"),
@@ -195,10 +198,12 @@ TEST(Machine, BadFiles) {
 // stay what they are.
 TEST(Machine, OnAProcessor) {
   const Machine host = *find_machine("host");
-  const Machine changed = on_processor(host, {.threads = 2, .f32_flop_per_cycle = 32, .clock_hz = 2 * host.clock_hz});
+  const Machine changed = on_processor(
+      host, {.threads = 2, .f32_flop_per_cycle = 32, .bf16_flop_per_cycle = 96, .clock_hz = 2 * host.clock_hz});
   EXPECT_EQ(changed.workers, 2U);
   EXPECT_EQ(changed.tiles, host.tiles);
   EXPECT_DOUBLE_EQ(matmul_rate(changed, DType::f32, DType::f32).flop_per_cycle, 32);
+  EXPECT_DOUBLE_EQ(matmul_rate(changed, DType::bf16, DType::f8e5m2).flop_per_cycle, 96);
   EXPECT_DOUBLE_EQ(matmul_rate(changed, DType::f64, DType::f64).flop_per_cycle, 16);
   EXPECT_DOUBLE_EQ(changed.vector_flop_per_cycle, host.vector_flop_per_cycle / 2);
   EXPECT_DOUBLE_EQ(changed.across_bytes_per_cycle * changed.clock_hz, host.across_bytes_per_cycle * host.clock_hz);

@@ -10,6 +10,7 @@
 
 #include "runtime/host/code.h"
 #include "runtime/host/memory.h"
+#include "runtime/host/processor.h"
 #include "runtime/host/workers.h"
 
 namespace low {
@@ -173,6 +174,7 @@ std::vector<std::string> host_targets() {
 #if defined(__x86_64__)
   // These look at the processor and at what the system saves on a task switch.
   __builtin_cpu_init();
+  if (host_has_dots()) targets.emplace_back("host-x86-64-v4-bf16");
   if (__builtin_cpu_supports("x86-64-v4")) targets.emplace_back("host-x86-64-v4");
   if (__builtin_cpu_supports("x86-64-v3")) targets.emplace_back("host-x86-64-v3");
 #endif

@@ -10,7 +10,8 @@
 
 namespace low {
 
-// Targets that this processor and its system can run, best first: "host-x86-64-v4", "host-x86-64-v3". May be empty.
+// Targets that this processor and its system can run, best first: "host-x86-64-v4-bf16", "host-x86-64-v4",
+// "host-x86-64-v3". May be empty.
 std::vector<std::string> host_targets();
 
 // Sessions may share the device from several threads; their runs take turns. ErrorKind::usage for an impossible number

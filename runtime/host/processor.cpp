@@ -31,4 +31,16 @@ double host_f32_flop_per_cycle() {
   return 32;
 }
 
+double host_bf16_flop_per_cycle() { return host_f32_flop_per_cycle() * (host_has_dots() ? 2 : 1); }
+
+bool host_has_dots() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512vbmi");
+#else
+  return false;
+#endif
+}
+
 }  // namespace low

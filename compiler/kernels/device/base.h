@@ -69,7 +69,7 @@ template <int n>
 using MakeIndices = typename __make_integer_seq<IndexSequence, int, n>::Result;
 
 template <typename To, typename From>
-LOW_INLINE To bits_as(From value) {
+LOW_INLINE constexpr To bits_as(From value) {
   return __builtin_bit_cast(To, value);
 }
 

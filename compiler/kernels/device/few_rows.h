@@ -3,8 +3,8 @@
 // bit for bit: over a slice of the depth in the order of k, then slice by slice.
 #pragma once
 
-#include "compiler/kernels/device/lanes.h"
 #include "compiler/kernels/device/operand.h"
+#include "compiler/kernels/device/products.h"
 
 namespace low::device {
 
@@ -20,40 +20,46 @@ inline constexpr int few_rows = lanes == 16 ? most_unrolled_rows : 3;
 // Whether the scale of b's decoded elements is left to those of a, of which there are fewer. Exact: formats of small
 // range, and powers of two, so that all products are the same.
 template <typename Kernel>
-inline constexpr bool scales_a = missing_scale<typename Kernel::MathB, typename Kernel::B::Type>() != 1 &&
-                                 (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
+inline constexpr bool scales_a =
+    !has_pairs<Kernel> && missing_scale<typename Kernel::MathB, typename Kernel::B::Type>() != 1 &&
+    (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
 
-// sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v]; vector v begins at column v * lanes, the last one
-// at `last`. `scaled`: as of load_lanes.
-template <typename Math, bool scaled, int rows, int vectors, typename T>
+// sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v], with a as words; vector v begins at column v *
+// lanes, the last one at `last`.
+template <typename Products, int rows, int vectors, typename T>
 LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k_stride, i64 last, i64 depth, f32* sums,
                                    i64 sums_stride, bool add) {
-  constexpr i64 row_bytes = vectors * lanes * static_cast<i64>(sizeof(T));
+  constexpr i64 row_bytes = vectors * lanes * static_cast<i64>(sizeof(T)), step = Products::depth;
   constexpr i64 ahead = 1 + prefetch_bytes / row_bytes;
   Vector total[rows][vectors] = {};
   // Few multiply-adds a step: the loop itself would show.
 #pragma clang loop unroll_count(rows* vectors <= 8 ? 2 : 1)
-  for (i64 k = 0; k < depth; ++k) {
-    const T* row = b + k * k_stride;
-    const auto* later = reinterpret_cast<const unsigned char*>(row + ahead * k_stride);
+  for (i64 word = 0; word < words_of_depth<Products>(depth); ++word) {
+    const T* const row = b + word * step * k_stride;
+    const i64 left = depth - word * step;
 #pragma unroll
-    for (i64 line = 0; line < row_bytes; line += 64) __builtin_prefetch(later + line);
+    for (i64 next = 0; next < step; ++next) {
+      const auto* later = reinterpret_cast<const unsigned char*>(row + (ahead + next) * k_stride);
+#pragma unroll
+      for (i64 line = 0; line < row_bytes; line += 64) __builtin_prefetch(later + line);
+    }
     const auto accumulate = [&](int v, Vector columns) __attribute__((always_inline)) {
 #pragma unroll
-      for (int i = 0; i < rows; ++i) total[i][v] = multiply_add(splat(a[i * a_stride + k]), columns, total[i][v]);
+      for (int i = 0; i < rows; ++i)
+        total[i][v] = Products::multiply_add(splat(a[i * a_stride + word]), columns, total[i][v]);
     };
 #pragma unroll
     for (int v = 0; v < vectors - 1; v += 2) {
       if (v + 1 == vectors - 1) {
-        accumulate(v, load_lanes<Math, scaled>(row + v * lanes));
+        accumulate(v, Products::columns(row + v * lanes, k_stride, left));
       } else {
         Vector first, second;
-        load_lanes<Math, scaled>(row + v * lanes, first, second);
+        Products::columns(row + v * lanes, k_stride, left, first, second);
         accumulate(v, first);
         accumulate(v + 1, second);
       }
     }
-    accumulate(vectors - 1, load_lanes<Math, scaled>(row + last));
+    accumulate(vectors - 1, Products::columns(row + last, k_stride, left));
   }
 #pragma unroll
   for (int i = 0; i < rows; ++i) {
@@ -71,14 +77,15 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k
 template <typename Kernel>
 LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
                                   i64 depth, i64 columns, f32* sums, i64 sums_stride, bool add) {
+  using Products = ProductsOf<Kernel, typename Kernel::MathB, !scales_a<Kernel>>;
   constexpr int rows = Kernel::rows, most = sum_vectors / rows;
   const i64 vectors = (columns + lanes - 1) / lanes, chunks = (vectors + most - 1) / most;
   for (i64 chunk = 0, first = 0; chunk < chunks; ++chunk) {
     const i64 count = (vectors - first) / (chunks - chunk);
     const i64 last = smaller((first + count - 1) * lanes, columns - lanes) - first * lanes;
     with_constant<most>(count, [&](auto size) __attribute__((always_inline)) {
-      multiply_columns<typename Kernel::MathB, !scales_a<Kernel>, rows, decltype(size)::value>(
-          a, a_stride, b + first * lanes, k_stride, last, depth, sums + first * lanes, sums_stride, add);
+      multiply_columns<Products, rows, decltype(size)::value>(a, a_stride, b + first * lanes, k_stride, last, depth,
+                                                              sums + first * lanes, sums_stride, add);
     });
     first += count;
   }

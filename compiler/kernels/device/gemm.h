@@ -11,71 +11,112 @@
 
 #include "compiler/kernels/device/few_rows.h"
 #include "compiler/kernels/device/operand.h"
+#include "compiler/kernels/device/products.h"
 
 namespace low::device {
 
-// rows x depth elements of a to `out`, row by row, `out_stride` floats apart.
-template <typename Math, Access along_rows, Access along_k, typename T>
+// rows x depth elements of a to `out` as words, row by row, `out_stride` words apart.
+template <typename Products, Access along_rows, Access along_k, typename T>
 LOW_NOINLINE void pack_a(const T* a, i64 row_stride, i64 k_stride, i64 rows, i64 depth, f32* out, i64 out_stride) {
+  constexpr i64 step = Products::depth;
+  const i64 words = words_of_depth<Products>(depth);
+  const auto word_at = [&](i64 i, i64 word) __attribute__((always_inline)) {
+    return Products::word(a + i * row_stride + word * step * k_stride, k_stride, depth - word * step);
+  };
   if constexpr (along_k == Access::unit) {
+    const i64 whole = depth / step;
     for (i64 i = 0; i < rows; ++i) {
-      const T* from = a + i * row_stride;
-      f32* to = out + i * out_stride;
-#pragma clang loop vectorize(assume_safety) interleave_count(4)
-      for (i64 k = 0; k < depth; ++k) to[k] = to_math<Math>(from[k]);
+      i64 word = 0;
+      if (whole >= lanes) {
+        // The last vector overlaps the one before it.
+        for (; word < whole; word += lanes) {
+          const i64 at = smaller(word, whole - lanes);
+          store_vector(out + i * out_stride + at, Products::words(a + i * row_stride + at * step));
+        }
+        word = whole;
+      }
+#pragma clang loop vectorize(disable) unroll(disable)
+      for (; word < words; ++word) out[i * out_stride + word] = word_at(i, word);
     }
   } else if constexpr (along_rows == Access::unit) {
-    transpose_to<Math>(a, k_stride, rows, depth, out, out_stride);
+    transpose_to(
+        rows, words, out, out_stride,
+        [&](i64 i, i64 word) __attribute__((always_inline)) {
+          return Products::columns(a + i + word * step * k_stride, k_stride, depth - word * step);
+        },
+        word_at);
   } else {
-    for (i64 k = 0; k < depth; ++k) {
-      for (i64 i = 0; i < rows; ++i) out[i * out_stride + k] = to_math<Math>(a[i * row_stride + k * k_stride]);
+    for (i64 word = 0; word < words; ++word) {
+      for (i64 i = 0; i < rows; ++i) out[i * out_stride + word] = word_at(i, word);
     }
   }
 }
 
-// depth x columns elements of b to `out`, panel_n floats a row; columns beyond are 0.
-template <typename Math, Access along_k, Access along_columns, typename T>
+// depth x columns elements of b to `out` as words, panel_n words a row; columns beyond are 0.
+template <typename Products, Access along_k, Access along_columns, typename T>
 LOW_NOINLINE void pack_b(const T* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns, f32* out) {
   constexpr int width = tiling.panel_n;
+  constexpr i64 step = Products::depth;
+  const i64 words = words_of_depth<Products>(depth);
+  const auto word_at = [&](i64 word, i64 j) __attribute__((always_inline)) {
+    return Products::word(b + word * step * k_stride + j * column_stride, k_stride, depth - word * step);
+  };
   if constexpr (along_columns == Access::unit) {
-    for (i64 k = 0; k < depth; ++k) {
-      const T* from = b + k * k_stride;
-      T tail[width];
+    for (i64 word = 0; word < words; ++word) {
+      const T* from = b + word * step * k_stride;
+      i64 stride = k_stride;
+      T tail[step * width];
       if (columns < width) {
-        for (i64 j = 0; j < width; ++j) tail[j] = T{};
-        for (i64 j = 0; j < columns; ++j) tail[j] = from[j];
+        const i64 count = smaller(step, depth - word * step);
+        for (i64 j = 0; j < step * width; ++j) tail[j] = T{};
+        for (i64 i = 0; i < count; ++i) {
+          for (i64 j = 0; j < columns; ++j) tail[i * width + j] = from[i * k_stride + j];
+        }
         from = tail;
+        stride = width;
       }
-#pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
-      for (int j = 0; j < width; ++j) out[k * width + j] = to_math<Math>(from[j]);
+      Vector first, second;
+      Products::columns(from, stride, depth - word * step, first, second);
+      store_vector(out + word * width, first);
+      store_vector(out + word * width + lanes, second);
     }
   } else {
     if constexpr (along_k == Access::unit) {
-      transpose_to<Math>(b, column_stride, depth, columns, out, width);
+      const i64 whole = depth / step;
+      transpose_to(
+          whole, columns, out, width,
+          [&](i64 word, i64 j)
+              __attribute__((always_inline)) { return Products::words(b + word * step + j * column_stride); },
+          word_at);
+      if (whole < words) {
+        for (i64 j = 0; j < columns; ++j) out[whole * width + j] = word_at(whole, j);
+      }
     } else {
       for (i64 j = 0; j < columns; ++j) {
-        for (i64 k = 0; k < depth; ++k) out[k * width + j] = to_math<Math>(b[k * k_stride + j * column_stride]);
+        for (i64 word = 0; word < words; ++word) out[word * width + j] = word_at(word, j);
       }
     }
     for (i64 j = columns; j < width; ++j) {
-      for (i64 k = 0; k < depth; ++k) out[k * width + j] = 0;
+      for (i64 word = 0; word < words; ++word) out[word * width + j] = 0;
     }
   }
 }
 
-inline constexpr i64 packed_a_stride = gemm_blocks(tiling, 1, 1, 1).a_stride;
+// A constant, so that one register kernel serves all shapes; off a power of two, so that rows differ in cache sets.
+template <typename Products>
+inline constexpr i64 packed_a_stride = tiling.block_k / Products::depth + 16;
 
-// sums[i, j] (+)= sum over k of a[i, k] * b[k, j] for `rows` rows and panel_n columns, in registers.
-template <int rows>
-LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride, bool add) {
+// sums[i, j] (+)= sum over k of a[i, k] * b[k, j] for `rows` rows and panel_n columns of packed operands, in registers.
+template <int rows, typename Products>
+LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 words, f32* sums, i64 sums_stride, bool add) {
   Vector total[rows][2] = {};
-  for (i64 k = 0; k < depth; ++k) {
+  for (i64 k = 0; k < words; ++k) {
     const Vector b0 = load_vector(b + k * tiling.panel_n), b1 = load_vector(b + k * tiling.panel_n + lanes);
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
-      const Vector ai = splat(a[i * packed_a_stride + k]);
-      total[i][0] = multiply_add(ai, b0, total[i][0]);
-      total[i][1] = multiply_add(ai, b1, total[i][1]);
+      const Vector ai = splat(a[i * packed_a_stride<Products> + k]);
+      total[i][0] = Products::multiply_add(ai, b0, total[i][0]);
+      total[i][1] = Products::multiply_add(ai, b1, total[i][1]);
     }
   }
 #pragma unroll
@@ -90,25 +131,26 @@ LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 depth, f32* sums
   }
 }
 
-template <int rows>
-LOW_INLINE void multiply_some(i64 count, const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride, bool add) {
+template <int rows, typename Products>
+LOW_INLINE void multiply_some(i64 count, const f32* a, const f32* b, i64 words, f32* sums, i64 sums_stride, bool add) {
   if constexpr (rows > 0) {
     if (count == rows) {
-      multiply_rows<rows>(a, b, depth, sums, sums_stride, add);
+      multiply_rows<rows, Products>(a, b, words, sums, sums_stride, add);
     } else {
-      multiply_some<rows - 1>(count, a, b, depth, sums, sums_stride, add);
+      multiply_some<rows - 1, Products>(count, a, b, words, sums, sums_stride, add);
     }
   }
 }
 
 // The rows of a block in panels that differ by at most one row: none runs with few registers in use.
-LOW_NOINLINE inline void multiply_panels(i64 rows, const f32* a, const f32* b, i64 depth, f32* sums, i64 sums_stride,
-                                         bool add) {
+template <typename Products>
+LOW_NOINLINE void multiply_panels(i64 rows, const f32* a, const f32* b, i64 words, f32* sums, i64 sums_stride,
+                                  bool add) {
   const i64 panels = (rows + tiling.panel_m - 1) / tiling.panel_m;
   for (i64 p = 0, row = 0; p < panels; ++p) {
     const i64 count = (rows - row) / (panels - p);
-    multiply_some<tiling.panel_m>(count, a + row * packed_a_stride, b, depth, sums + row * sums_stride, sums_stride,
-                                  add);
+    multiply_some<tiling.panel_m, Products>(count, a + row * packed_a_stride<Products>, b, words,
+                                            sums + row * sums_stride, sums_stride, add);
     row += count;
   }
 }
@@ -157,6 +199,8 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
                                     f32* sums) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
+  using Products = ProductsOf<Kernel, typename Kernel::MathA>;
+  constexpr i64 a_stride = packed_a_stride<Products>;
   f32* const packed_a = sums + blocks.a_begin;
   const i64 all = operands.extent(2);
   const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1), b_k = operands.stride<B>(1, 0);
@@ -164,16 +208,14 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
   const auto* b = operands.address<const typename B::Type>(1) + column;
   for (i64 depth = 0; depth < all; depth += blocks.k) {
     const i64 slice = smaller(blocks.k, all - depth);
-    pack_a<typename Kernel::MathA, A::axes[0], A::axes[1]>(a + depth * a_k, a_m, a_k, Kernel::rows, slice, packed_a,
-                                                           packed_a_stride);
+    pack_a<Products, A::axes[0], A::axes[1]>(a + depth * a_k, a_m, a_k, Kernel::rows, slice, packed_a, a_stride);
     if constexpr (scales_a<Kernel>) {
       constexpr f32 scale = missing_scale<typename Kernel::MathB, typename B::Type>();
       for (i64 i = 0; i < Kernel::rows; ++i) {
-        for (i64 k = 0; k < slice; ++k) packed_a[i * packed_a_stride + k] *= scale;
+        for (i64 k = 0; k < slice; ++k) packed_a[i * a_stride + k] *= scale;
       }
     }
-    multiply_few_rows<Kernel>(packed_a, packed_a_stride, b + depth * b_k, b_k, slice, columns, sums, blocks.n,
-                              depth > 0);
+    multiply_few_rows<Kernel>(packed_a, a_stride, b + depth * b_k, b_k, slice, columns, sums, blocks.n, depth > 0);
   }
   close_gap(Kernel::rows, columns, sums, blocks.n);
   epilogue<Kernel>(operands, 0, Kernel::rows, column, columns, sums, blocks.n);
@@ -196,6 +238,8 @@ template <typename Kernel>
 LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
+  using ProductsA = ProductsOf<Kernel, typename Kernel::MathA>;
+  using ProductsB = ProductsOf<Kernel, typename Kernel::MathB>;
   const i64 m = operands.extent(0), n = operands.extent(1), all = operands.extent(2);
   const GemmBlocks blocks = gemm_blocks(tiling, m, n, all);
   f32* const sums = reinterpret_cast<f32*>(scratch);
@@ -215,13 +259,14 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
       }
       for (i64 depth = 0; depth < all; depth += blocks.k) {
         const i64 slice = smaller(blocks.k, all - depth);
-        pack_a<typename Kernel::MathA, A::axes[0], A::axes[1]>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice,
-                                                               packed_a, packed_a_stride);
+        pack_a<ProductsA, A::axes[0], A::axes[1]>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice, packed_a,
+                                                  packed_a_stride<ProductsA>);
         for (i64 j = 0; j < columns; j += tiling.panel_n) {
           const i64 width = smaller(tiling.panel_n, columns - j);
-          pack_b<typename Kernel::MathB, B::axes[0], B::axes[1]>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice,
-                                                                 width, packed_b);
-          multiply_panels(rows, packed_a, packed_b, slice, sums + j, blocks.n, depth > 0);
+          pack_b<ProductsB, B::axes[0], B::axes[1]>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice, width,
+                                                    packed_b);
+          multiply_panels<RegisterProducts<Kernel>>(rows, packed_a, packed_b, words_of_depth<ProductsA>(slice),
+                                                    sums + j, blocks.n, depth > 0);
           if (depth + slice == all) {
             epilogue<Kernel>(operands, row, rows, column + j, width, sums + j, blocks.n);
           }

@@ -139,30 +139,39 @@ LOW_INLINE void transpose(Vector (&v)[lanes]) {
   if constexpr (lanes == 16) swap_groups<2>(v, All{});
 }
 
-// out[i * out_stride + j] = from[j * from_stride + i] for i < depth, j < columns, rounded to Math; elements of a column
-// are neighbours in memory. `columns` and `depth` may be anything; what lies beyond is neither read nor written.
-template <typename Math, typename T>
-LOW_INLINE void transpose_to(const T* from, i64 from_stride, i64 depth, i64 columns, f32* out, i64 out_stride) {
-  if (columns < lanes || depth < lanes) {
+// out[i * out_stride + j] = value_at(i, j) for i < rows, j < columns; vector_at(i, j) is that of (i, j), (i + 1, j), ….
+// `rows` and `columns` may be anything; what lies beyond is neither read nor written.
+template <typename VectorAt, typename ValueAt>
+LOW_INLINE void transpose_to(i64 rows, i64 columns, f32* out, i64 out_stride, VectorAt vector_at, ValueAt value_at) {
+  if (columns < lanes || rows < lanes) {
     for (i64 j = 0; j < columns; ++j) {
 #pragma clang loop vectorize(disable) unroll(disable)
-      for (i64 i = 0; i < depth; ++i) out[i * out_stride + j] = to_math<Math>(from[j * from_stride + i]);
+      for (i64 i = 0; i < rows; ++i) out[i * out_stride + j] = value_at(i, j);
     }
     return;
   }
   // The last blocks overlap the ones before.
   for (i64 block_j = 0; block_j < columns; block_j += lanes) {
     const i64 j0 = smaller(block_j, columns - lanes);
-    for (i64 block_i = 0; block_i < depth; block_i += lanes) {
-      const i64 i0 = smaller(block_i, depth - lanes);
+    for (i64 block_i = 0; block_i < rows; block_i += lanes) {
+      const i64 i0 = smaller(block_i, rows - lanes);
       Vector v[lanes];
 #pragma unroll
-      for (int j = 0; j < lanes; ++j) v[j] = load_lanes<Math>(from + (j0 + j) * from_stride + i0);
+      for (int j = 0; j < lanes; ++j) v[j] = vector_at(i0, j0 + j);
       transpose(v);
 #pragma unroll
       for (int i = 0; i < lanes; ++i) store_vector(out + (i0 + i) * out_stride + j0, v[i]);
     }
   }
+}
+
+// out[i * out_stride + j] = from[j * from_stride + i], rounded to Math: elements of a column are neighbours in memory.
+template <typename Math, typename T>
+LOW_INLINE void transpose_to(const T* from, i64 from_stride, i64 rows, i64 columns, f32* out, i64 out_stride) {
+  transpose_to(
+      rows, columns, out, out_stride,
+      [&](i64 i, i64 j) __attribute__((always_inline)) { return load_lanes<Math>(from + j * from_stride + i); },
+      [&](i64 i, i64 j) __attribute__((always_inline)) { return to_math<Math>(from[j * from_stride + i]); });
 }
 
 }  // namespace low::device

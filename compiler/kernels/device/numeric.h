@@ -71,7 +71,7 @@ struct Native<f64> {
 
 // The value, exactly.
 template <typename T>
-LOW_INLINE f32 decode(T x) {
+LOW_INLINE constexpr f32 decode(T x) {
   using F = Format<T>;
   if constexpr (is_same<T, bf16>) {
     return bits_as<f32>(static_cast<u32>(x.bits) << 16);

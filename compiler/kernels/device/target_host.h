@@ -6,6 +6,9 @@
 
 namespace low::device {
 
+#if defined(LOW_TARGET_HOST_X86_64_V4_BF16)
+#define LOW_TARGET_HOST_X86_64_V4  // and more
+#endif
 #if defined(LOW_TARGET_HOST_X86_64_V4)
 inline constexpr Tiling tiling = tiling_x86_64_v4;
 inline constexpr int lanes = 16;
@@ -29,6 +32,20 @@ LOW_INLINE Vector load_vector(const f32* p) { return load_unaligned<Vector>(p); 
 LOW_INLINE void store_vector(f32* p, Vector v) { __builtin_memcpy(p, &v, sizeof v); }
 LOW_INLINE Vector splat(f32 x) { return x; }  // to all lanes
 LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector c) { return __builtin_elementwise_fma(a, b, c); }
+
+#if defined(LOW_TARGET_HOST_X86_64_V4_BF16)
+// Of pairs of bf16: total + upper halves' product + lower halves' product, each sum rounded to nearest even.
+LOW_INLINE Vector dot_add(Vector a, Vector b, Vector total) {
+  using Pairs = __bf16 __attribute__((vector_size(64)));
+  return __builtin_ia32_dpbf16ps_512(total, bits_as<Pairs>(a), bits_as<Pairs>(b));
+}
+// Byte i of the result is byte index[i] modulo 128 of a and, from 64 on, b.
+template <typename Bytes>
+LOW_INLINE Bytes pick_bytes(Bytes a, Bytes b, Bytes index) {
+  using Chars = char __attribute__((vector_size(64)));
+  return bits_as<Bytes>(__builtin_ia32_vpermi2varqi512(bits_as<Chars>(a), bits_as<Chars>(index), bits_as<Chars>(b)));
+}
+#endif
 
 // x * 2^n, rounded once, for an integer n of -252 to 254 and `shifted` = 1.5 * 2^23 + n; NaN if x and n are.
 LOW_INLINE Vector scale_by_power(Vector x, Vector n, Vector shifted) {

@@ -1,0 +1,102 @@
+// How products are computed from packed operands. Packed operands are words, each what one instruction takes of the
+// depth for one row or column; words travel in f32 registers, whatever they hold. A Products P has:
+//   depth                                 elements of k in a word
+//   word(p, stride, count)                the word of `count` elements, `stride` apart; 1 <= count <= depth
+//   words(p)                              `lanes` words of elements that follow each other along k
+//   columns(p, k_stride, count)           `lanes` words, one a column; columns follow each other, k is `k_stride` apart
+//   columns(p, k_stride, count, w, x)     2 * lanes such words
+//   multiply_add(a, b, total)             total + a * b for each lane, summed and rounded in the order of k
+#pragma once
+
+#include "compiler/kernels/device/lanes.h"
+#include "compiler/kernels/device/pairs.h"
+
+namespace low::device {
+
+// A word is an element, rounded to Math; not `scaled`: as of load_lanes.
+template <typename Math, bool scaled = true>
+struct ElementProducts {
+  static constexpr i64 depth = 1;
+
+  template <typename T>
+  static LOW_INLINE f32 word(const T* p, i64, i64) {
+    return to_math<Math>(*p);
+  }
+  template <typename T>
+  static LOW_INLINE Vector words(const T* p) {
+    return load_lanes<Math, scaled>(p);
+  }
+  template <typename T>
+  static LOW_INLINE Vector columns(const T* p, i64, i64) {
+    return load_lanes<Math, scaled>(p);
+  }
+  template <typename T>
+  static LOW_INLINE void columns(const T* p, i64, i64, Vector& first, Vector& second) {
+    load_lanes<Math, scaled>(p, first, second);
+  }
+  static LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector total) { return device::multiply_add(a, b, total); }
+};
+
+#if defined(LOW_TARGET_HOST_X86_64_V4_BF16)
+// A word is a pair of bf16.
+struct PairProducts {
+  static constexpr i64 depth = 2;
+
+  template <typename T>
+  static LOW_INLINE f32 word(const T* p, i64 stride, i64 count) {
+    return pair_of(p[0], count > 1 ? p[stride] : T{});
+  }
+  template <typename T>
+  static LOW_INLINE Vector words(const T* p) {
+    return pairs_of_run(p);
+  }
+  template <typename T>
+  static LOW_INLINE Vector columns(const T* p, i64 k_stride, i64 count) {
+    return pairs_of_rows<lanes>(p, next_row(p, k_stride, count), MakeIndices<2 * lanes>{}).first;
+  }
+  template <typename T>
+  static LOW_INLINE void columns(const T* p, i64 k_stride, i64 count, Vector& first, Vector& second) {
+    const PairWords words = pairs_of_rows<2 * lanes>(p, next_row(p, k_stride, count), MakeIndices<2 * lanes>{});
+    first = words.first;
+    second = words.second;
+  }
+  static LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector total) { return dot_add(a, b, total); }
+
+ private:
+  template <typename T>
+  static LOW_INLINE const T* next_row(const T* p, i64 k_stride, i64 count) {
+    static constexpr T zeros[2 * lanes] = {};
+    return count > 1 ? p + k_stride : zeros;
+  }
+};
+#else
+struct PairProducts;
+#endif
+
+template <bool pairs, typename Math, bool scaled>
+struct ChosenProducts {
+  using Type = ElementProducts<Math, scaled>;
+};
+template <typename Math, bool scaled>
+struct ChosenProducts<true, Math, scaled> {
+  using Type = PairProducts;
+};
+// Those that a kernel computes with: pairs where both operands are multiplied as bf16 and are stored as that or FP8.
+template <typename T>
+inline constexpr bool fits_pairs = is_narrow<T> && !is_same<T, f16>;
+template <typename Kernel>
+inline constexpr bool has_pairs =
+    has_dots && is_same<typename Kernel::MathA, bf16> && is_same<typename Kernel::MathB, bf16> &&
+    fits_pairs<typename Kernel::A::Type> && fits_pairs<typename Kernel::B::Type>;
+template <typename Kernel, typename Math, bool scaled = true>
+using ProductsOf = typename ChosenProducts<has_pairs<Kernel>, Math, scaled>::Type;
+// One type whatever elements were rounded to, so that kernels share their register kernels.
+template <typename Kernel>
+using RegisterProducts = ProductsOf<Kernel, f32>;
+
+template <typename Products>
+LOW_INLINE constexpr i64 words_of_depth(i64 depth) {
+  return (depth + Products::depth - 1) / Products::depth;
+}
+
+}  // namespace low::device
