@@ -40,6 +40,8 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
   for (const std::string& target : options.targets)
     if (target != machine.name) targets.push_back(target);
   if (targets.empty()) targets = machine.targets;
+  for (size_t i = 0; i < targets.size(); ++i)
+    if (const std::string_view base = base_target(targets[i]); !base.empty()) targets.emplace_back(base);
   std::ranges::sort(targets);
   const auto repeated = std::ranges::unique(targets);
   targets.erase(repeated.begin(), repeated.end());

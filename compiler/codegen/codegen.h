@@ -58,8 +58,10 @@ struct CodeObject {
   std::string bytes;
   uint64_t scratch_bytes = 0;
   std::string clang_version;  // "clang version 19.1.7"
+  std::string base = {};      // the target whose object has the entry points that this one lacks; "": none
 };
-// Compiles for all targets, in parallel. ErrorKind::unsupported when there is no clang, and for a target that is
+// Compiles for all targets, in parallel. Of a target with a base (base_target) the entry points that gain by it; there is
+// no object if none does. ErrorKind::unsupported when there is no clang, and for a target that is
 // unknown, to us or to the clang at hand; ErrorKind::internal with clang's first diagnostic when the source does not
 // compile.
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
@@ -67,6 +69,8 @@ Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const 
                                                 ThreadPool& pool);
 // "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
 Result<std::string> toolchain_version(const ToolchainOptions& options);
+// The target that the entry points come from which a target does not compile, or "".
+std::string_view base_target(std::string_view target);
 // Known targets with code generation: host-x86-64-v3, host-x86-64-v4.
 std::span<const std::string_view> codegen_targets();
 

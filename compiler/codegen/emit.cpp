@@ -51,6 +51,7 @@ std::string emit_family(const KernelContract& contract, const GemmKernel& kernel
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
   return fmt::format(
              "  static constexpr int rows = {};\n"
+             "  static constexpr bool pairs = {};\n"
              "  using MathA = {};\n"
              "  using MathB = {};\n"
              "  using Accumulate = {};\n"
@@ -58,9 +59,9 @@ std::string emit_family(const KernelContract& contract, const GemmKernel& kernel
              "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             kernel.rows.value_or(0), value_type(kernel.math_a), value_type(kernel.math_b),
-             value_type(kernel.accumulate), operand_type(operands[0]), operand_type(operands[1]), operand_list(extras),
-             operand_type(operands.back())) +
+             kernel.rows.value_or(0), kernel.multiplies_pairs(contract), value_type(kernel.math_a),
+             value_type(kernel.math_b), value_type(kernel.accumulate), operand_type(operands[0]),
+             operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
          emit_body(contract, extras, &kernel.accumulate);
 }
 
@@ -242,13 +243,15 @@ std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
 }
 
 std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t entry) {
-  std::string text = fmt::format(fmt::runtime(kind.entry_head), entry) +
-                     "  using namespace low::device;\n"
-                     "  const bool sampled = launch->samples != nullptr;\n"
-                     "  const uint64_t begin = sampled ? ticks() : 0;\n"
-                     "  for (uint32_t i = launch->tile_begin[tile]; i != launch->tile_begin[tile + 1]; ++i) {\n"
-                     "    const low::abi::Command& command = launch->commands[i];\n"
-                     "    switch (command.kernel) {\n";
+  const bool everywhere = has_pairs(kernels, entry);
+  std::string text = everywhere ? "" : fmt::format("#ifndef {}\n", without_other_entries);
+  text += fmt::format(fmt::runtime(kind.entry_head), entry) +
+          "  using namespace low::device;\n"
+          "  const bool sampled = launch->samples != nullptr;\n"
+          "  const uint64_t begin = sampled ? ticks() : 0;\n"
+          "  for (uint32_t i = launch->tile_begin[tile]; i != launch->tile_begin[tile + 1]; ++i) {\n"
+          "    const low::abi::Command& command = launch->commands[i];\n"
+          "    switch (command.kernel) {\n";
   for (const uint32_t kernel : kernels.entries[entry]) {
     text += fmt::format("      case {}: {}<{}>(*launch, command, scratch); break;\n", kernel,
                         family_function(kernels, kernel), kernel_name(kernels, kernel));
@@ -258,7 +261,8 @@ std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t en
          "    }\n"
          "  }\n"
          "  if (sampled) launch->samples[tile] = {begin, ticks()};\n"
-         "}\n\n";
+         "}\n" +
+         (everywhere ? "\n" : "#endif\n\n");
 }
 
 // Headers of the device library in one text: each once, behind those that it includes, without includes and include

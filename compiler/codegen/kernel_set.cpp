@@ -4,6 +4,7 @@
 
 #include "compiler/base/index_of.h"
 #include "compiler/codegen/codegen.h"
+#include "compiler/codegen/targets.h"
 
 namespace low {
 namespace {
@@ -45,6 +46,12 @@ KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
     kernels.superstep_entry.push_back(index_of(kernels.entries, used));
   }
   return kernels;
+}
+
+bool has_pairs(const KernelSet& kernels, size_t entry) {
+  return std::ranges::any_of(kernels.entries[entry], [&](uint32_t kernel) {
+    return kernel < kernels.contracts.size() && multiplies_pairs(kernels.contracts[kernel]);
+  });
 }
 
 std::string kernel_name(const KernelSet& kernels, uint32_t kernel) {

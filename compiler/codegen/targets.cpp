@@ -58,7 +58,7 @@ constexpr std::array target_rows = {
     CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4,
                   packing_target("host-x86-64-v4")->tiling},
     CodegenTarget{"host-x86-64-v4-bf16", &host, "LOW_TARGET_HOST_X86_64_V4_BF16", x86_64_v4_bf16,
-                  packing_target("host-x86-64-v4-bf16")->tiling},
+                  packing_target("host-x86-64-v4-bf16")->tiling, "host-x86-64-v4"},
 };
 constexpr std::array<std::string_view, target_rows.size()> target_names = {target_rows[0].name, target_rows[1].name,
                                                                            target_rows[2].name};
@@ -70,6 +70,10 @@ const CodegenTarget* find_target(std::string_view name) {
     if (target.name == name) return &target;
   }
   return nullptr;
+}
+std::string_view base_target(std::string_view target) {
+  const CodegenTarget* const known = find_target(target);
+  return known == nullptr ? "" : known->base;
 }
 std::string known_targets() { return fmt::format("{}", fmt::join(target_names, ", ")); }
 std::span<const std::string_view> codegen_targets() { return target_names; }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -59,6 +60,7 @@ std::vector<std::string> arguments_of(const std::string& program, const CodegenT
   arguments.insert(arguments.end(), target.kind->options.begin(), target.kind->options.end());
   arguments.insert(arguments.end(), target.options.begin(), target.options.end());
   arguments.push_back(fmt::format("-D{}", target.macro));
+  if (!target.base.empty()) arguments.push_back(fmt::format("-D{}", without_other_entries));
   arguments.insert(arguments.end(), {"-", "-o", output});
   return arguments;
 }
@@ -115,22 +117,30 @@ Result<std::string> toolchain_version(const ToolchainOptions& options) {
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool) {
-  std::vector<uint64_t> scratch;
-  for (const std::string& target : targets) {
-    LOW_TRY(const uint64_t bytes, scratch_bytes(kernels, target));
-    scratch.push_back(bytes);
+  const auto paired = static_cast<size_t>(std::ranges::count_if(
+      std::views::iota(size_t{0}, kernels.entries.size()), [&](size_t entry) { return has_pairs(kernels, entry); }));
+  struct Job {
+    const CodegenTarget* target;
+    uint64_t scratch_bytes;
+  };
+  std::vector<Job> jobs;
+  for (const std::string& name : targets) {
+    LOW_TRY(const uint64_t bytes, scratch_bytes(kernels, name));
+    const CodegenTarget* const target = find_target(name);
+    if (target->base.empty() || paired > 0) jobs.push_back({target, bytes});
   }
   LOW_TRY(const Compiler compiler, find_compiler(options));
-  std::vector<std::optional<Result<CodeObject>>> results(targets.size());
-  pool.parallel_for(static_cast<int64_t>(targets.size()), [&](int64_t i) {
+  std::vector<std::optional<Result<CodeObject>>> results(jobs.size());
+  pool.parallel_for(static_cast<int64_t>(jobs.size()), [&](int64_t i) {
     const auto index = static_cast<size_t>(i);
-    results[index] = compile(compiler, *find_target(targets[index]), source);
+    results[index] = compile(compiler, *jobs[index].target, source);
   });
   std::vector<CodeObject> objects;
-  for (size_t i = 0; i < targets.size(); ++i) {
+  for (size_t i = 0; i < jobs.size(); ++i) {
     LOW_TRY(CodeObject object, std::move(*results[i]));
-    object.scratch_bytes = scratch[i];
+    object.scratch_bytes = jobs[i].scratch_bytes;
     object.clang_version = compiler.version;
+    if (paired < kernels.entries.size()) object.base = jobs[i].target->base;
     objects.push_back(std::move(object));
   }
   return objects;

@@ -269,6 +269,18 @@ std::string unimplemented(const KernelContract& contract) {
       contract.family);
 }
 
+bool multiplies_pairs(const KernelContract& contract) {
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.multiplies_pairs(contract); }) {
+          return kernel.multiplies_pairs(contract);
+        } else {
+          return false;
+        }
+      },
+      contract.family);
+}
+
 uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) {
   return std::visit(
       [&](const auto& kernel) {

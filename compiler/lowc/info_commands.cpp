@@ -71,9 +71,9 @@ Result<void> inspect(const InspectCommand& command) {
     for (const TargetInfo& target : variant.targets) {
       LOW_TRY(const ArchiveExtent code, package->extent(target.file));
       json.begin_object().member("target", target.target).member("file", target.file).member("bytes", code.bytes);
-      json.member("scratch_bytes", target.scratch_bytes).key("kernels").begin_array();
-      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch\n", target.target, code.bytes,
-                          target.scratch_bytes);
+      json.member("base", target.base).member("scratch_bytes", target.scratch_bytes).key("kernels").begin_array();
+      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch{}\n", target.target, code.bytes,
+                          target.scratch_bytes, target.base.empty() ? "" : "; all else as " + target.base);
       for (const KernelInfo& kernel : target.kernels) {
         write_json(kernel, json);
         text += fmt::format("    {}\n", kernel.name);

@@ -25,8 +25,11 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
   for (const CodeObject& object : compilation.objects) {
     const std::string file =
         fmt::format("{}kernels/{}{}", folder, object.target, find_target(object.target)->kind->object_suffix);
-    variant.targets.push_back(
-        {.target = object.target, .file = file, .scratch_bytes = object.scratch_bytes, .kernels = kernels});
+    variant.targets.push_back({.target = object.target,
+                               .file = file,
+                               .scratch_bytes = object.scratch_bytes,
+                               .kernels = kernels,
+                               .base = object.base});
     entries.emplace(file, as_bytes(object.bytes));
   }
 

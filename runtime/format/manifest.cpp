@@ -41,6 +41,7 @@ json::value to_json(const KernelInfo& kernel) {
 
 json::value to_json(const TargetInfo& target) {
   json::object object;
+  object["base"] = text_value(target.base);
   object["file"] = text_value(target.file);
   json::array kernels;
   for (const KernelInfo& kernel : target.kernels) kernels.push_back(to_json(kernel));
@@ -141,7 +142,8 @@ std::string read(const json::value& value, const std::string& where, KernelInfo&
 }
 
 std::string read(const json::value& value, const std::string& where, TargetInfo& target) {
-  Members members(value, where, {"file", "kernels", "scratch_bytes", "target"});
+  Members members(value, where, {"base", "file", "kernels", "scratch_bytes", "target"});
+  target.base = members.text("base");
   target.file = members.text("file");
   members.elements("kernels", [&](const json::value& element, const std::string& place) {
     return read(element, place, target.kernels.emplace_back());
@@ -166,6 +168,12 @@ std::string read(const json::value& value, const std::string& where, VariantInfo
       error = fmt::format("{} repeats '{}'", place, target.target);
     return error;
   });
+  for (const TargetInfo& target : variant.targets) {
+    const auto base = std::ranges::find(variant.targets, target.base, &TargetInfo::target);
+    if (!target.base.empty() && (base == variant.targets.end() || !base->base.empty()))
+      members.set_error(fmt::format("the base '{}' of target '{}' is no target of {} with all entry points",
+                                    target.base, target.target, where));
+  }
   return members.error();
 }
 

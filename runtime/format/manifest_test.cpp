@@ -24,7 +24,7 @@ Manifest sample() {
                     .sgprs = 40,
                     .vgpr_spills = 1,
                     .lds_bytes = std::numeric_limits<uint64_t>::max()};
-  manifest.variants.push_back({"mi300x", {{"gfx942", "k", 0, {kernel}}, {"gfx950", "k", 7, {}}}});
+  manifest.variants.push_back({"mi300x", {{"gfx942", "k", 0, {kernel}}, {"gfx950", "k", 7, {}, "gfx942"}}});
   manifest.variants.push_back({"empty", {}});
   return manifest;
 }
@@ -74,6 +74,8 @@ TEST(Manifest, Refusals) {
            {"\"sgprs\":40", "\"sgprs\":4.5", "'sgprs' of the manifest.variants[1].targets[0].kernels[0]"},
            {"\"sgprs\":40,", "", "has no 'sgprs'"},
            {"\"target\":\"gfx950\"", "\"target\":\"gfx942\"", "repeats 'gfx942'"},
+           {"\"base\":\"gfx942\"", "\"base\":\"gfx90a\"", "the base 'gfx90a' of target 'gfx950' is no target"},
+           {"\"base\":\"gfx942\"", "\"base\":\"gfx950\"", "the base 'gfx950' of target 'gfx950' is no target"},
            {"\"machine\":\"empty\"", "\"machine\":\"host\"", "repeats 'host'"},
            {"\"machine\":\"empty\"", "\"machine\":\"../x\"", "names no folder"},
            {"\"variants\":[", "\"variants\":[7,", "is not an object"},

@@ -54,6 +54,7 @@ struct TargetInfo {
   std::string file;            // entry name of its code object
   uint64_t scratch_bytes = 0;  // that an entry point needs for each tile at work
   std::vector<KernelInfo> kernels;
+  std::string base = {};  // the variant's target whose entry points stand in for those that this object lacks; "": none
   bool operator==(const TargetInfo&) const = default;
 };
 struct VariantInfo {

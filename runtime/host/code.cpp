@@ -79,6 +79,7 @@ Result<int> file_in_memory(std::span<const std::byte> bytes, std::string_view wh
 HostCode::HostCode(HostCode&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
       library_(std::exchange(other.library_, nullptr)),
+      base_(std::move(other.base_)),
       entries_(std::move(other.entries_)) {}
 
 HostCode::~HostCode() {
@@ -87,9 +88,11 @@ HostCode::~HostCode() {
 }
 
 // No lock: while a library is loaded its descriptor is open, so no other thread's file has the same path.
-Result<HostCode> HostCode::load(std::span<const std::byte> object, uint32_t entries, std::string_view what) {
+Result<HostCode> HostCode::load(std::span<const std::byte> object, uint32_t entries, std::string_view what,
+                                std::unique_ptr<HostCode> base) {
   LOW_TRY_VOID(check_object(object, what));
   HostCode code;
+  code.base_ = std::move(base);
   LOW_TRY(code.file_, file_in_memory(object, what));
   code.library_ = dlopen(path_of(code.file_).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (code.library_ == nullptr) {
@@ -100,6 +103,10 @@ Result<HostCode> HostCode::load(std::span<const std::byte> object, uint32_t entr
   for (uint32_t i = 0; i < entries; ++i) {
     const std::string name = fmt::format("low_entry_{}", i);
     void* address = dlsym(code.library_, name.c_str());
+    if (address == nullptr && code.base_ != nullptr) {
+      code.entries_.push_back(code.base_->entry(i));
+      continue;
+    }
     if (address == nullptr) {
       return fail(ErrorKind::invalid,
                   fmt::format("{}: has no {}, but the program has {} entry points", what, name, entries));

@@ -91,13 +91,24 @@ class HostDevice final : public Device {
       return fail(ErrorKind::unsupported,
                   fmt::format("{}: this processor runs {}", what, fmt::join(info_.targets, ", ")));
     }
+    std::unique_ptr<HostCode> base;
+    uint64_t scratch_bytes = target.scratch_bytes;
+    if (!target.base.empty()) {
+      const auto info = std::ranges::find(variant.targets, target.base, &TargetInfo::target);
+      if (info == variant.targets.end())
+        return fail(ErrorKind::invalid, fmt::format("{}: its base {} is missing", what, target.base));
+      LOW_TRY(const auto object, package->entry(info->file));
+      LOW_TRY(HostCode code, HostCode::load(object, program->entries, what));
+      base = std::make_unique<HostCode>(std::move(code));
+      scratch_bytes = std::max(scratch_bytes, info->scratch_bytes);
+    }
     LOW_TRY(const auto object, package->entry(target.file));
-    LOW_TRY(HostCode code, HostCode::load(object, program->entries, what));
+    LOW_TRY(HostCode code, HostCode::load(object, program->entries, what, std::move(base)));
     {
       const std::lock_guard lock(run_mutex_);
-      LOW_TRY_VOID(workers_->reserve_scratch(target.scratch_bytes));
+      LOW_TRY_VOID(workers_->reserve_scratch(scratch_bytes));
     }
-    return std::make_shared<const HostExecutable>(std::move(code), target.scratch_bytes, std::move(program));
+    return std::make_shared<const HostExecutable>(std::move(code), scratch_bytes, std::move(program));
   }
 
   Result<void> run(const Executable& executable, const Invocation& invocation) override {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "runtime/device/conformance.h"
+#include "runtime/host/code.h"
 #include "runtime/host/fixture.h"
 #include "runtime/host/memory.h"
 
@@ -161,6 +162,24 @@ TEST(HostDevice, ThreadsLoadAndUnload) {
     });
   }
   for (std::thread& caller : callers) caller.join();
+}
+
+TEST(HostCode, ABaseStandsInForMissingEntries) {
+  const auto bytes = [](const char* path) {
+    const std::string text = fixture::file_bytes(path);
+    const auto span = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(span.begin(), span.end());
+  };
+  const auto alone = HostCode::load(bytes(LOW_FIXTURE_5), 2, "test");
+  ASSERT_FALSE(alone);
+  EXPECT_THAT(alone.error().message, HasSubstr("has no low_entry_1"));
+  auto base = HostCode::load(bytes(LOW_FIXTURE_2), 2, "test");
+  ASSERT_TRUE(base) << base.error().message;
+  const abi::HostEntry entries[] = {base->entry(0), base->entry(1)};
+  const auto both = HostCode::load(bytes(LOW_FIXTURE_5), 2, "test", std::make_unique<HostCode>(std::move(*base)));
+  ASSERT_TRUE(both) << both.error().message;
+  EXPECT_NE(both->entry(0), entries[0]);
+  EXPECT_EQ(both->entry(1), entries[1]);
 }
 
 TEST(HostDevice, RefusesBadCode) {

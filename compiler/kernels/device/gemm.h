@@ -1,8 +1,8 @@
 // gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
 //
-// A kernel K has: rows (m where it is few and unrolled, or 0); MathA, MathB, Accumulate; A, B, Result = OperandOf<…>;
-// Extras = List<OperandOf<…>…>; body(sum, values…). The result must not overlap a or b; it may lie exactly where an
-// extra lies.
+// A kernel K has: rows (m where it is few and unrolled, or 0); MathA, MathB, Accumulate; pairs (whether these are bf16,
+// bf16 and f32, and bf16 holds what a and b store); A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>;
+// body(sum, values…). The result must not overlap a or b; it may lie exactly where an extra lies.
 //
 // f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of
 // the depth (tiling.h's block_k, nearly equal slices), then slice by slice. So an element depends on its row and column

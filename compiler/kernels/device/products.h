@@ -81,13 +81,9 @@ template <typename Math, bool scaled>
 struct ChosenProducts<true, Math, scaled> {
   using Type = PairProducts;
 };
-// Those that a kernel computes with: pairs where both operands are multiplied as bf16 and are stored as that or FP8.
-template <typename T>
-inline constexpr bool fits_pairs = is_narrow<T> && !is_same<T, f16>;
+// Those that a kernel computes with: pairs, if its operands allow it and the target has dot products.
 template <typename Kernel>
-inline constexpr bool has_pairs =
-    has_dots && is_same<typename Kernel::MathA, bf16> && is_same<typename Kernel::MathB, bf16> &&
-    fits_pairs<typename Kernel::A::Type> && fits_pairs<typename Kernel::B::Type>;
+inline constexpr bool has_pairs = has_dots && Kernel::pairs;
 template <typename Kernel, typename Math, bool scaled = true>
 using ProductsOf = typename ChosenProducts<has_pairs<Kernel>, Math, scaled>::Type;
 // One type whatever elements were rounded to, so that kernels share their register kernels.

@@ -99,6 +99,15 @@ std::string GemmKernel::run_problem(const KernelContract&, const Shape& extents)
   return "";
 }
 
+bool GemmKernel::multiplies_pairs(const KernelContract& contract) const {
+  if (accumulate != DType::f32 || math_a != DType::bf16 || math_b != DType::bf16) return false;
+  const auto fits = [&](size_t operand) {
+    const DType type = contract.operands[operand].dtype;
+    return type == DType::bf16 || is_fp8(type);
+  };
+  return fits(0) && fits(1);
+}
+
 void GemmKernel::configure(const KernelContract& contract, const Shape& extents) {
   const int64_t m = extents[0], n = extents[1], k = extents[2];
   const bool few = accumulate == DType::f32 && m >= 1 && m <= device::most_unrolled_rows &&

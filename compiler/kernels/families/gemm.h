@@ -37,6 +37,7 @@ struct GemmKernel {
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void configure(const KernelContract& contract, const Shape& extents);
+  bool multiplies_pairs(const KernelContract& contract) const;
   uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
