@@ -51,7 +51,7 @@ std::string emit_family(const KernelContract& contract, const GemmKernel& kernel
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
   return fmt::format(
              "  static constexpr int rows = {};\n"
-             "  static constexpr bool pairs = {};\n"
+             "  static constexpr bool pairs = {}, panels = {};\n"
              "  using MathA = {};\n"
              "  using MathB = {};\n"
              "  using Accumulate = {};\n"
@@ -59,7 +59,7 @@ std::string emit_family(const KernelContract& contract, const GemmKernel& kernel
              "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             kernel.rows.value_or(0), kernel.multiplies_pairs(contract), value_type(kernel.math_a),
+             kernel.rows.value_or(0), kernel.multiplies_pairs(contract), kernel.panels, value_type(kernel.math_a),
              value_type(kernel.math_b), value_type(kernel.accumulate), operand_type(operands[0]),
              operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
          emit_body(contract, extras, &kernel.accumulate);

@@ -45,6 +45,25 @@ Case plain(int64_t m, int64_t n, int64_t k, DType a, DType b, DType result) {
   return c;
 }
 
+// b as panels of columns, with a gap between them.
+Case in_panels(Case c) {
+  c.what += " in panels";
+  c.contract.get<GemmKernel>().panels = true;
+  c.contract.operands[1].access = {Access::strided, Access::strided, Access::unit};
+  c.strides[1] = Strides{(c.extents[2] + 1) * 16, 16, 1};
+  return c;
+}
+
+// Of panels the matrix [k, n].
+std::vector<uint64_t> matrix_b(const KernelContract& contract, const Shape& extents, std::vector<uint64_t> values) {
+  if (!contract.as<GemmKernel>()->panels) return values;
+  std::vector<uint64_t> matrix;
+  for (int64_t p = 0; p < extents[2]; ++p)
+    for (int64_t j = 0; j < extents[1]; ++j)
+      matrix.push_back(values[static_cast<size_t>((j / 16 * extents[2] + p) * 16 + j % 16)]);
+  return matrix;
+}
+
 uint32_t add_run(KernelSet& kernels, const Case& c) { return testing::add_run(kernels, c.contract, c.extents); }
 
 // The product in double; exact for small_values.
@@ -98,7 +117,8 @@ void check(const std::vector<Case>& cases) {
       memory.write(operands[i], testing::small_values(type, operands[i].extents.elements(), random));
       values.push_back(memory.read(operands[i]));  // once more: strides of 0 make elements equal
     }
-    const std::vector<double> sums = sums_of(contract, cases[index].extents, values[0], values[1]);
+    const std::vector<double> sums =
+        sums_of(contract, cases[index].extents, values[0], matrix_b(contract, cases[index].extents, values[1]));
     for (const Code& code : codes) {
       SCOPED_TRACE(cases[index].what + " for " + code.target);
       const std::vector<uint64_t> poison(static_cast<size_t>(operands.back().extents.elements()), 0);
@@ -137,6 +157,31 @@ TEST(Gemm, Sizes) {
                                                      {385, 16, 2},
                                                      {3, 2049, 2}}) {
     cases.push_back(plain(s[0], s[1], s[2], DType::f32, DType::f32, DType::f32));
+  }
+  check(cases);
+}
+
+// Panels that are multiplied where they lie, and such that are decoded: a part of a panel, an odd number of them, slices
+// and rests of the depth; the columns beyond n hold anything.
+TEST(Gemm, Panels) {
+  std::vector<Case> cases;
+  for (const DType type : {DType::f32, DType::f8e4m3fn, DType::f8e5m2fnuz, DType::bf16, DType::f16, DType::i8}) {
+    for (const Shape& s : std::initializer_list<Shape>{{1, 16, 16},
+                                                       {1, 17, 1},
+                                                       {2, 40, 3},
+                                                       {6, 100, 5},
+                                                       {3, 333, 290},
+                                                       {7, 5, 2},
+                                                       {15, 33, 289},
+                                                       {30, 80, 3},
+                                                       {29, 47, 34},
+                                                       {5, 0, 7},
+                                                       {0, 16, 7},
+                                                       {20, 16, 0}}) {
+      cases.push_back(in_panels(plain(s[0], s[1], s[2], type, type, DType::f32)));
+    }
+    cases.push_back(in_panels(plain(9, 2049, 2, DType::f32, type, DType::f32)));
+    cases.push_back(in_panels(plain(2, 2049, 2, DType::f32, type, DType::f32)));
   }
   check(cases);
 }
@@ -180,34 +225,40 @@ TEST(Gemm, SumsDependOnNeitherRowsNorTarget) {
                                      {DType::bf16, DType::f8e4m3fn}}) {
     KernelSet kernels;
     const int64_t sizes[] = {most, 1, 2, 3, 5, 9};
-    struct Run {
-      uint32_t kernel;
-      int64_t m;
-      bool transposed;
-    };
-    std::vector<Run> runs;
-    for (const int64_t m : sizes)
-      runs.push_back({add_run(kernels, plain(m, n, k, a_type, type, DType::f32)), m, false});
-    Case transposed = plain(1, n, k, a_type, type, DType::f32);
-    transposed.contract.operands[1] = columns(type);
-    runs.push_back({add_run(kernels, transposed), 1, true});
     std::mt19937_64 random(11);
     std::normal_distribution<double> normal;
     Memory memory;
     Operand a = memory.add(a_type, {most, k}), b = memory.add(type, {k, n});
     Operand b_columns = memory.add(type, {k, n}, Strides{1, k}), result = memory.add(DType::f32, {most, n});
+    const Operand b_panels = memory.add(type, {(n + 15) / 16, k, 16});
+    struct Run {
+      uint32_t kernel;
+      int64_t m;
+      const Operand* b;
+    };
+    std::vector<Run> runs;
+    for (const int64_t m : sizes) {
+      const Case c = plain(m, n, k, a_type, type, DType::f32);
+      runs.push_back({add_run(kernels, c), m, &b});
+      runs.push_back({add_run(kernels, in_panels(c)), m, &b_panels});
+    }
+    Case transposed = plain(1, n, k, a_type, type, DType::f32);
+    transposed.contract.operands[1] = columns(type);
+    runs.push_back({add_run(kernels, transposed), 1, &b_columns});
     std::vector<uint64_t> a_values, b_values;
     for (int64_t i = 0; i < most * k; ++i) a_values.push_back(encode(a_type, normal(random), Overflow::saturate));
     for (int64_t i = 0; i < k * n; ++i) b_values.push_back(encode(type, normal(random), Overflow::saturate));
     memory.write(a, a_values);
     memory.write(b, b_values);
     memory.write(b_columns, b_values);
+    for (int64_t i = 0; i < k * n; ++i)
+      memory.set_bits(b_panels, (i % n / 16 * k + i / n) * 16 + i % n % 16, b_values[static_cast<size_t>(i)]);
     std::vector<uint64_t> expected;
     for (const Code& code : testing::compile_and_load(kernels)) {
-      for (const auto& [kernel, m, is_transposed] : runs) {
+      for (const auto& [kernel, m, matrix] : runs) {
         a.extents = {m, k};
         result.extents = {m, n};
-        ASSERT_TRUE(memory.run(code, kernel, {a, is_transposed ? b_columns : b, result}));
+        ASSERT_TRUE(memory.run(code, kernel, {a, *matrix, result}));
         std::vector<uint64_t> got = memory.read(result);
         if (expected.empty()) expected = got;
         EXPECT_TRUE(std::equal(got.begin(), got.end(), expected.begin()))

@@ -55,6 +55,16 @@ using Operands = std::span<const std::vector<uint64_t>>;
 // Those of the other families are in groups.h and attention.h.
 std::vector<uint64_t> leading(const KernelContract& contract, const Shape& extents, const GemmKernel& kernel,
                               Operands operands) {
+  if (kernel.panels) {
+    KernelContract plain = contract;
+    plain.get<GemmKernel>().panels = false;
+    constexpr size_t panel = device::panel_columns;
+    const auto n = static_cast<size_t>(extents[1]), k = static_cast<size_t>(extents[2]);
+    std::vector<std::vector<uint64_t>> matrices = {operands[0], std::vector<uint64_t>(k * n)};
+    for (size_t p = 0; p < k; ++p)
+      for (size_t j = 0; j < n; ++j) matrices[1][p * n + j] = operands[1][(j / panel * k + p) * panel + j % panel];
+    return leading(plain, extents, plain.get<GemmKernel>(), matrices);
+  }
   const Converter convert_a(contract.operands[0].dtype, kernel.math_a, Overflow::propagate);
   const Converter convert_b(contract.operands[1].dtype, kernel.math_b, Overflow::propagate);
   std::vector<uint64_t> result;

@@ -112,6 +112,18 @@ Shape operand_extents(const KernelContract& contract, const Shape& extents, size
                     contract.family);
 }
 
+int64_t elements_that_count(const KernelContract& contract, const Shape& extents, size_t index) {
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { kernel.elements_that_count(contract, extents, index); }) {
+          return kernel.elements_that_count(contract, extents, index);
+        } else {
+          return kernel.operand_extents(contract, extents, index).elements();
+        }
+      },
+      contract.family);
+}
+
 Shape outer_extents(const KernelContract& contract, const Shape& extents) {
   return Shape(extents.extents().first(static_cast<size_t>(extents.rank() - inner_axes(contract))));
 }

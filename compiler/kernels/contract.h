@@ -87,6 +87,8 @@ int inner_axes(const KernelContract& contract);
 Shape run_extents(const KernelContract& contract, std::span<const Shape> operands);
 // The other way round: what a view of operand `index` has in a run of these extents, iteration_rank many.
 Shape operand_extents(const KernelContract& contract, const Shape& extents, size_t index);
+// Elements of operand `index` that a run of these extents depends on, or writes.
+int64_t elements_that_count(const KernelContract& contract, const Shape& extents, size_t index);
 // The outer and the inner ones.
 Shape outer_extents(const KernelContract& contract, const Shape& extents);
 Shape inner_extents(const KernelContract& contract, const Shape& extents);

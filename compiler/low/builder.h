@@ -24,6 +24,8 @@ class TileGraphBuilder {
   GeometryId geometry(const Geometry& geometry) { return interners_->geometries.intern(geometry); }
   ContractId contract(const KernelContract& contract) { return interners_->contracts.intern(contract); }
   DescriptorId descriptor(const CopyDescriptor& descriptor) { return interners_->descriptors.intern(descriptor); }
+  const Allocation& allocation_at(AllocationId id) const { return graph_.allocations_[id.index]; }
+  const ConstantBox& constant_at(uint32_t index) const { return graph_.constants_[index]; }
   TypeId type_id_of(AllocationId id) const { return graph_.allocations_[id.index].type; }
 
   AllocationId allocation(const Allocation& allocation);

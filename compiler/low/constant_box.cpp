@@ -1,5 +1,6 @@
 #include "compiler/low/constant_box.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace low {
@@ -14,6 +15,7 @@ std::shared_ptr<const Tensor> ConstantBox::tensor() const {
   auto result = std::make_shared<Tensor>(dtype(), shape);
   if (elements() == 0) return result;
   const size_t size = byte_size(dtype());
+  const int rank = extents.rank();
   // Runs of the innermost axis where that is contiguous, else elements.
   const int last = extents.rank() - 1;
   const bool runs = strides[last] == 1;
@@ -25,8 +27,19 @@ std::shared_ptr<const Tensor> ConstantBox::tensor() const {
   Shape index(std::span<const int64_t>(extents.extents().first(static_cast<size_t>(axes))));
   for (int axis = 0; axis < axes; ++axis) index[axis] = 0;
   int64_t at = offset;
+  // Columns of the panel that begins at `at` which there are.
+  const auto columns_there = [&] {
+    const int64_t in_part = index[rank - 3] * extents[rank - 1];
+    const int64_t in_matrix = index[rank - 4] * panels->part + in_part;
+    return std::min(panels->part - in_part, panels->columns - in_matrix);
+  };
   while (true) {
-    std::memcpy(to, from + static_cast<size_t>(at) * size, bytes);
+    const bool there = !panels || columns_there() > (runs ? length - 1 : index[rank - 1]);
+    if (there) {
+      std::memcpy(to, from + static_cast<size_t>(at) * size, bytes);
+    } else if (runs && columns_there() > 0) {
+      std::memcpy(to, from + static_cast<size_t>(at) * size, static_cast<size_t>(columns_there()) * size);
+    }
     to += bytes;
     int axis = axes - 1;
     for (; axis >= 0; --axis) {
@@ -41,7 +54,7 @@ std::shared_ptr<const Tensor> ConstantBox::tensor() const {
 
 bool ConstantBox::same_box(const ConstantBox& other) const {
   return source == other.source && shape == other.shape && extents == other.extents && strides == other.strides &&
-         offset == other.offset;
+         offset == other.offset && panels == other.panels;
 }
 
 bool operator==(const ConstantBox& a, const ConstantBox& b) {

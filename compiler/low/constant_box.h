@@ -3,10 +3,19 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "runtime/tensor/tensor.h"
 
 namespace low {
+
+// Columns of a matrix in panels, as kernels for packed matrices read them: the box's last four axes are parts of the
+// columns, panels of a part, rows, and columns of a panel. What is beyond a part's or the matrix's last column is 0.
+struct ColumnPanels {
+  int64_t columns = 0;  // of the matrix
+  int64_t part = 0;     // of a part; the last one may have fewer
+  bool operator==(const ColumnPanels&) const = default;
+};
 
 struct ConstantBox {
   std::shared_ptr<const Tensor> source;
@@ -15,6 +24,7 @@ struct ConstantBox {
   Shape extents;
   Strides strides;
   int64_t offset = 0;
+  std::optional<ColumnPanels> panels = std::nullopt;
 
   bool whole() const { return extents.rank() == 0; }
   DType dtype() const { return source->dtype(); }

@@ -1,9 +1,8 @@
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <compare>
+#include <limits>
 
 #include "compiler/low/low.h"
 
@@ -29,7 +28,9 @@ KernelWork work_of(const TileGraph& graph, const KernelRun& run) {
   work.written_bytes = distinct_bytes(graph, operands.back());
   const size_t picked = picked_operand(contract);
   for (size_t i = 0; i + 1 < operands.size(); ++i) {
-    const int64_t bytes = distinct_bytes(graph, operands[i]);
+    const int64_t count = elements_that_count(contract, graph.extents(run), i);
+    const int64_t bytes = std::min(distinct_bytes(graph, operands[i]),
+                                   count * static_cast<int64_t>(byte_size(contract.operands[i].dtype)));
     work.read_bytes += i == picked ? std::min(bytes, work.written_bytes) : bytes;
   }
   return work;
@@ -40,7 +41,11 @@ KernelWork work_of(const TileGraph& graph, const KernelRun& run) {
 class DistinctBytes {
  public:
   explicit DistinctBytes(const TileGraph& graph) : graph_(graph) {}
-  void add(const View& view) { touched_.push_back({view.allocation, view.geometry, view.offset}); }
+  // `most`: elements of the view that count.
+  void add(const View& view, int64_t most = std::numeric_limits<int64_t>::max()) {
+    const int64_t elements = distinct_elements(graph_.geometries()[view.geometry.index]);
+    touched_.push_back({view.allocation, view.geometry, view.offset, std::min(elements, most)});
+  }
 
   double total() && {
     std::ranges::sort(touched_);
@@ -53,7 +58,7 @@ class DistinctBytes {
       const auto size = static_cast<double>(byte_size(type.dtype));
       double elements = 0;
       for (; i < touched_.size() && touched_[i].allocation == id; ++i)
-        elements += static_cast<double>(distinct_elements(graph_.geometries()[touched_[i].geometry.index]));
+        elements += static_cast<double>(touched_[i].elements);
       sum += size * std::min(elements, static_cast<double>(type.extents.elements()));
     }
     return sum;
@@ -63,7 +68,7 @@ class DistinctBytes {
   struct Touched {
     AllocationId allocation;
     GeometryId geometry;
-    int64_t offset;
+    int64_t offset, elements;
     auto operator<=>(const Touched&) const = default;
   };
   const TileGraph& graph_;
@@ -168,7 +173,8 @@ class Accountant {
         const KernelRun& run = graph_.runs()[command.index];
         kernel = work_of(graph_, run);
         if (machine_.global_memory)
-          for (const View& operand : graph_.operands(run)) distinct.add(operand);
+          for (size_t i = 0; i < graph_.operands(run).size(); ++i)
+            distinct.add(graph_.operands(run)[i], elements_that_count(graph_.contract(run), graph_.extents(run), i));
         report_.flop += matrix_flop(graph_.contract(run), graph_.extents(run)) * static_cast<double>(executions);
       } else {
         const LocalCopy& copy = graph_.copies()[command.index];

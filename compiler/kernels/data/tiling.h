@@ -23,6 +23,9 @@ inline constexpr Tiling tiling_x86_64_v4{14, 32, 448, 2048, 288};
 // 16 vector registers of 8 lanes: 6 x 2 sums, 2 of b, 1 of a.
 inline constexpr Tiling tiling_x86_64_v3{6, 16, 384, 2048, 288};
 
+// Columns of a panel in which a constant matrix may lie, row by row: one vector of a target with 16 lanes, two with 8.
+inline constexpr int panel_columns = 16;
+
 // Of a gemm kernel that unrolls its rows: rows at most, and columns at least. A target with fewer registers unrolls
 // less.
 inline constexpr int most_unrolled_rows = 6;

@@ -14,6 +14,8 @@ inline constexpr i64 prefetch_bytes = 4096;
 
 // Vectors of sums that fit into registers besides operands and constants of decoding.
 inline constexpr int sum_vectors = lanes == 16 ? 20 : 10;
+// Panels that are read at once: as many streams of memory.
+inline constexpr int panels_at_once = 8;
 // With more rows, packing pays.
 inline constexpr int few_rows = lanes == 16 ? most_unrolled_rows : 3;
 
@@ -86,6 +88,74 @@ LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Ker
     with_constant<most>(count, [&](auto size) __attribute__((always_inline)) {
       multiply_columns<Products, rows, decltype(size)::value>(a, a_stride, b + first * lanes, k_stride, last, depth,
                                                               sums + first * lanes, sums_stride, add);
+    });
+    first += count;
+  }
+}
+
+// The same as multiply_columns for vectors of panels, `panel_stride` elements apart.
+template <typename Products, int rows, int vectors, typename T>
+LOW_NOINLINE void multiply_panel_columns(const f32* a, i64 a_stride, const T* b, i64 panel_stride, i64 depth, f32* sums,
+                                         i64 sums_stride, bool add) {
+  constexpr i64 step = Products::panel_rows, words = step / Products::depth;
+  constexpr int panels = vectors / panel_vectors;
+  Vector total[rows][vectors] = {};
+  const auto accumulate = [&](int panel, i64 row, i64 count,
+                              Vector(&loaded)[words][panel_vectors]) __attribute__((always_inline)) {
+#pragma unroll
+    for (int w = 0; w < words; ++w) {
+      if (w >= count) break;
+#pragma unroll
+      for (int v = 0; v < panel_vectors; ++v) {
+#pragma unroll
+        for (int i = 0; i < rows; ++i) {
+          Vector& t = total[i][panel * panel_vectors + v];
+          t = Products::multiply_add(splat(a[i * a_stride + row / Products::depth + w]), loaded[w][v], t);
+        }
+      }
+    }
+  };
+  i64 row = 0;
+  for (; row + step <= depth; row += step) {
+#pragma unroll
+    for (int panel = 0; panel < panels; ++panel) {
+      Vector loaded[words][panel_vectors];
+      Products::panel(b + panel * panel_stride + row * panel_columns, loaded);
+      accumulate(panel, row, words, loaded);
+    }
+  }
+  if (row < depth) {
+#pragma unroll
+    for (int panel = 0; panel < panels; ++panel) {
+      Vector loaded[words][panel_vectors];
+      Products::panel(b + panel * panel_stride + row * panel_columns, depth - row, loaded);
+      accumulate(panel, row, words_of_depth<Products>(depth - row), loaded);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < rows; ++i) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      f32* to = sums + i * sums_stride + v * lanes;
+      if (add) total[i][v] += load_vector(to);
+      store_vector(to, total[i][v]);
+    }
+  }
+}
+
+// One slice of the depth for the panels of `columns` columns, in nearly equal chunks.
+template <typename Kernel>
+LOW_INLINE void multiply_few_rows_of_panels(const f32* a, i64 a_stride, const typename Kernel::B::Type* b,
+                                            i64 panel_stride, i64 depth, i64 columns, f32* sums, i64 sums_stride,
+                                            bool add) {
+  using Products = ProductsOf<Kernel, typename Kernel::MathB, !scales_a<Kernel>>;
+  constexpr int rows = Kernel::rows, most = smaller(sum_vectors / rows / panel_vectors, panels_at_once);
+  const i64 panels = (columns + panel_columns - 1) / panel_columns, chunks = (panels + most - 1) / most;
+  for (i64 chunk = 0, first = 0; chunk < chunks; ++chunk) {
+    const i64 count = (panels - first) / (chunks - chunk);
+    with_constant<most>(count, [&](auto size) __attribute__((always_inline)) {
+      multiply_panel_columns<Products, rows, decltype(size)::value * panel_vectors>(
+          a, a_stride, b + first * panel_stride, panel_stride, depth, sums + first * panel_columns, sums_stride, add);
     });
     first += count;
   }

@@ -52,15 +52,15 @@ LOW_NOINLINE void pack_a(const T* a, i64 row_stride, i64 k_stride, i64 rows, i64
   }
 }
 
-// depth x columns elements of b to `out` as words, panel_n words a row; columns beyond are 0.
+// Packed b: panels of panel_columns words a row, one after another. Where the second vector of a row's panel_n words is.
+LOW_INLINE constexpr i64 second_vector(i64 words) { return panel_vectors == 1 ? words * panel_columns : lanes; }
+
+// depth x columns elements of b to `out` as words of panel_n columns; columns beyond are 0.
 template <typename Products, Access along_k, Access along_columns, typename T>
 LOW_NOINLINE void pack_b(const T* b, i64 k_stride, i64 column_stride, i64 depth, i64 columns, f32* out) {
   constexpr int width = tiling.panel_n;
   constexpr i64 step = Products::depth;
-  const i64 words = words_of_depth<Products>(depth);
-  const auto word_at = [&](i64 word, i64 j) __attribute__((always_inline)) {
-    return Products::word(b + word * step * k_stride + j * column_stride, k_stride, depth - word * step);
-  };
+  const i64 words = words_of_depth<Products>(depth), second = second_vector(words);
   if constexpr (along_columns == Access::unit) {
     for (i64 word = 0; word < words; ++word) {
       const T* from = b + word * step * k_stride;
@@ -75,43 +75,83 @@ LOW_NOINLINE void pack_b(const T* b, i64 k_stride, i64 column_stride, i64 depth,
         from = tail;
         stride = width;
       }
-      Vector first, second;
-      Products::columns(from, stride, depth - word * step, first, second);
-      store_vector(out + word * width, first);
-      store_vector(out + word * width + lanes, second);
+      Vector vectors[2];
+      Products::columns(from, stride, depth - word * step, vectors[0], vectors[1]);
+      store_vector(out + word * panel_columns, vectors[0]);
+      store_vector(out + second + word * panel_columns, vectors[1]);
     }
   } else {
-    if constexpr (along_k == Access::unit) {
-      const i64 whole = depth / step;
-      transpose_to(
-          whole, columns, out, width,
-          [&](i64 word, i64 j)
-              __attribute__((always_inline)) { return Products::words(b + word * step + j * column_stride); },
-          word_at);
-      if (whole < words) {
-        for (i64 j = 0; j < columns; ++j) out[whole * width + j] = word_at(whole, j);
+    for (i64 first = 0; first < width; first += panel_columns, out += words * panel_columns) {
+      const T* const from = b + first * column_stride;
+      const i64 count = columns < first ? 0 : smaller(columns - first, panel_columns);
+      const auto word_at = [&](i64 word, i64 j) __attribute__((always_inline)) {
+        return Products::word(from + word * step * k_stride + j * column_stride, k_stride, depth - word * step);
+      };
+      const i64 whole = along_k == Access::unit ? depth / step : 0;
+      if constexpr (along_k == Access::unit) {
+        transpose_to(
+            whole, count, out, panel_columns,
+            [&](i64 word, i64 j)
+                __attribute__((always_inline)) { return Products::words(from + word * step + j * column_stride); },
+            word_at);
       }
-    } else {
-      for (i64 j = 0; j < columns; ++j) {
-        for (i64 word = 0; word < words; ++word) out[word * width + j] = word_at(word, j);
+      for (i64 j = 0; j < panel_columns; ++j) {
+        for (i64 word = j < count ? whole : 0; word < words; ++word)
+          out[word * panel_columns + j] = j < count ? word_at(word, j) : 0;
       }
-    }
-    for (i64 j = columns; j < width; ++j) {
-      for (i64 word = 0; word < words; ++word) out[word * width + j] = 0;
     }
   }
 }
+
+// The same of panels in memory, `panel_stride` elements apart; the second one may not be there.
+template <typename Products, typename T>
+LOW_NOINLINE void pack_panels(const T* b, i64 panel_stride, i64 depth, i64 columns, f32* out) {
+  constexpr i64 step = Products::panel_rows;
+  const i64 words = words_of_depth<Products>(depth);
+  for (i64 first = 0; first < tiling.panel_n; first += panel_columns, out += words * panel_columns) {
+    const T* const from = b + (first < columns ? first / panel_columns * panel_stride : 0);
+    const auto store = [&](i64 row, Vector(&loaded)[step / Products::depth][panel_vectors])
+                           __attribute__((always_inline)) {
+#pragma unroll
+                             for (int w = 0; w < step / Products::depth; ++w) {
+                               const i64 word = row / Products::depth + w;
+                               if (word >= words) break;
+#pragma unroll
+                               for (int v = 0; v < panel_vectors; ++v)
+                                 store_vector(out + word * panel_columns + v * lanes, loaded[w][v]);
+                             }
+                           };
+    i64 row = 0;
+    for (; row + step <= depth; row += step) {
+      Vector loaded[step / Products::depth][panel_vectors];
+      Products::panel(from + row * panel_columns, loaded);
+      store(row, loaded);
+    }
+    if (row < depth) {
+      Vector loaded[step / Products::depth][panel_vectors];
+      Products::panel(from + row * panel_columns, depth - row, loaded);
+      store(row, loaded);
+    }
+  }
+}
+
+// Whether panels are multiplied where they lie.
+template <typename Kernel>
+inline constexpr bool reads_panels = Kernel::panels && !has_pairs<Kernel> && is_same<typename Kernel::B::Type, f32> &&
+                                     is_same<typename Kernel::MathB, f32>;
 
 // A constant, so that one register kernel serves all shapes; off a power of two, so that rows differ in cache sets.
 template <typename Products>
 inline constexpr i64 packed_a_stride = tiling.block_k / Products::depth + 16;
 
 // sums[i, j] (+)= sum over k of a[i, k] * b[k, j] for `rows` rows and panel_n columns of packed operands, in registers.
+// `second`: where the second vectors of b are.
 template <int rows, typename Products>
-LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 words, f32* sums, i64 sums_stride, bool add) {
+LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 second, i64 words, f32* sums, i64 sums_stride,
+                                bool add) {
   Vector total[rows][2] = {};
   for (i64 k = 0; k < words; ++k) {
-    const Vector b0 = load_vector(b + k * tiling.panel_n), b1 = load_vector(b + k * tiling.panel_n + lanes);
+    const Vector b0 = load_vector(b + k * panel_columns), b1 = load_vector(b + second + k * panel_columns);
 #pragma unroll
     for (int i = 0; i < rows; ++i) {
       const Vector ai = splat(a[i * packed_a_stride<Products> + k]);
@@ -132,24 +172,25 @@ LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 words, f32* sums
 }
 
 template <int rows, typename Products>
-LOW_INLINE void multiply_some(i64 count, const f32* a, const f32* b, i64 words, f32* sums, i64 sums_stride, bool add) {
+LOW_INLINE void multiply_some(i64 count, const f32* a, const f32* b, i64 second, i64 words, f32* sums, i64 sums_stride,
+                              bool add) {
   if constexpr (rows > 0) {
     if (count == rows) {
-      multiply_rows<rows, Products>(a, b, words, sums, sums_stride, add);
+      multiply_rows<rows, Products>(a, b, second, words, sums, sums_stride, add);
     } else {
-      multiply_some<rows - 1, Products>(count, a, b, words, sums, sums_stride, add);
+      multiply_some<rows - 1, Products>(count, a, b, second, words, sums, sums_stride, add);
     }
   }
 }
 
 // The rows of a block in panels that differ by at most one row: none runs with few registers in use.
 template <typename Products>
-LOW_NOINLINE void multiply_panels(i64 rows, const f32* a, const f32* b, i64 words, f32* sums, i64 sums_stride,
-                                  bool add) {
+LOW_NOINLINE void multiply_panels(i64 rows, const f32* a, const f32* b, i64 second, i64 words, f32* sums,
+                                  i64 sums_stride, bool add) {
   const i64 panels = (rows + tiling.panel_m - 1) / tiling.panel_m;
   for (i64 p = 0, row = 0; p < panels; ++p) {
     const i64 count = (rows - row) / (panels - p);
-    multiply_some<tiling.panel_m, Products>(count, a + row * packed_a_stride<Products>, b, words,
+    multiply_some<tiling.panel_m, Products>(count, a + row * packed_a_stride<Products>, b, second, words,
                                             sums + row * sums_stride, sums_stride, add);
     row += count;
   }
@@ -188,10 +229,10 @@ LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column
                           MakeIndices<Kernel::Extras::size>{});
 }
 
-// Whether b is read where it lies: rows of b that are contiguous and hold at least a vector.
+// Whether b goes from where it lies to registers: panels, or rows that are contiguous and hold at least a vector.
 template <typename Kernel>
 inline constexpr bool has_few_rows =
-    Kernel::rows >= 1 && Kernel::rows <= few_rows && Kernel::B::axes[1] == Access::unit;
+    Kernel::rows >= 1 && Kernel::rows <= few_rows && (Kernel::panels || Kernel::B::axes[1] == Access::unit);
 static_assert(lanes <= least_unrolled_columns);
 
 template <typename Kernel>
@@ -203,9 +244,12 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
   constexpr i64 a_stride = packed_a_stride<Products>;
   f32* const packed_a = sums + blocks.a_begin;
   const i64 all = operands.extent(2);
-  const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1), b_k = operands.stride<B>(1, 0);
+  const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1);
+  // Of panels: the distance of one from the next.
+  const i64 b_stride = operands.stride<B>(1, 0);
   const auto* a = operands.address<const typename A::Type>(0);
-  const auto* b = operands.address<const typename B::Type>(1) + column;
+  const auto* b =
+      operands.address<const typename B::Type>(1) + (Kernel::panels ? column / panel_columns * b_stride : column);
   for (i64 depth = 0; depth < all; depth += blocks.k) {
     const i64 slice = smaller(blocks.k, all - depth);
     pack_a<Products, A::axes[0], A::axes[1]>(a + depth * a_k, a_m, a_k, Kernel::rows, slice, packed_a, a_stride);
@@ -215,9 +259,15 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
         for (i64 k = 0; k < slice; ++k) packed_a[i * a_stride + k] *= scale;
       }
     }
-    multiply_few_rows<Kernel>(packed_a, a_stride, b + depth * b_k, b_k, slice, columns, sums, blocks.n, depth > 0);
+    if constexpr (Kernel::panels) {
+      multiply_few_rows_of_panels<Kernel>(packed_a, a_stride, b + depth * panel_columns, b_stride, slice, columns, sums,
+                                          blocks.n, depth > 0);
+    } else {
+      multiply_few_rows<Kernel>(packed_a, a_stride, b + depth * b_stride, b_stride, slice, columns, sums, blocks.n,
+                                depth > 0);
+    }
   }
-  close_gap(Kernel::rows, columns, sums, blocks.n);
+  if constexpr (!Kernel::panels) close_gap(Kernel::rows, columns, sums, blocks.n);
   epilogue<Kernel>(operands, 0, Kernel::rows, column, columns, sums, blocks.n);
 }
 
@@ -228,7 +278,7 @@ LOW_INLINE void gemm_few_rows(const Operands& operands, unsigned char* scratch) 
   for (i64 column = 0, columns; column < n; column += columns) {
     columns = smaller(blocks.n, n - column);
     const i64 rest = n - column - columns;
-    if (rest > 0 && rest < lanes) columns -= tiling.panel_n;  // no block is below a vector
+    if (!Kernel::panels && rest > 0 && rest < lanes) columns -= tiling.panel_n;  // no block is below a vector
     gemm_few_rows_block<Kernel>(operands, blocks, column, columns, reinterpret_cast<f32*>(scratch));
   }
 }
@@ -246,6 +296,7 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
   f32* const packed_a = sums + blocks.a_begin;
   f32* const packed_b = sums + blocks.b_begin;
   const i64 a_m = operands.stride<A>(0, 0), a_k = operands.stride<A>(0, 1);
+  // Of panels: the distance of one from the next, then that of their rows.
   const i64 b_k = operands.stride<B>(1, 0), b_n = operands.stride<B>(1, 1);
   const auto* a = operands.address<const typename A::Type>(0);
   const auto* b = operands.address<const typename B::Type>(1);
@@ -263,10 +314,23 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
                                                   packed_a_stride<ProductsA>);
         for (i64 j = 0; j < columns; j += tiling.panel_n) {
           const i64 width = smaller(tiling.panel_n, columns - j);
-          pack_b<ProductsB, B::axes[0], B::axes[1]>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice, width,
-                                                    packed_b);
-          multiply_panels<RegisterProducts<Kernel>>(rows, packed_a, packed_b, words_of_depth<ProductsA>(slice),
-                                                    sums + j, blocks.n, depth > 0);
+          const i64 words = words_of_depth<ProductsA>(slice);
+          const f32* words_of_b = packed_b;
+          i64 second = second_vector(words);
+          if constexpr (Kernel::panels) {
+            const auto* const panel = b + (column + j) / panel_columns * b_k + depth * panel_columns;
+            if constexpr (reads_panels<Kernel>) {
+              words_of_b = panel;
+              second = panel_vectors > 1 ? lanes : width > lanes ? b_k : 0;
+            } else {
+              pack_panels<ProductsB>(panel, b_k, slice, width, packed_b);
+            }
+          } else {
+            pack_b<ProductsB, B::axes[0], B::axes[1]>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice, width,
+                                                      packed_b);
+          }
+          multiply_panels<RegisterProducts<Kernel>>(rows, packed_a, words_of_b, second, words, sums + j, blocks.n,
+                                                    depth > 0);
           if (depth + slice == all) {
             epilogue<Kernel>(operands, row, rows, column + j, width, sums + j, blocks.n);
           }

@@ -106,6 +106,21 @@ LOW_INLINE PairWords pairs_of_rows(const T* first, const T* second, Indices<i...
   }
 }
 
+// Words of four rows of a panel of lanes columns, which follow each other: of rows 0 and 1, and of rows 2 and 3.
+template <typename T, int... i>
+LOW_INLINE void pairs_of_panel(const T* p, Vector& first, Vector& second, Indices<i...>) {
+  if constexpr (is_same<T, bf16>) {
+    using Rows = u16 __attribute__((ext_vector_type(2 * lanes)));
+    const Rows a = load_unaligned<Rows>(p), b = load_unaligned<Rows>(p + 2 * lanes);
+    first = bits_as<Vector>(__builtin_shufflevector(a, a, (i / 2 + (1 - i % 2) * lanes)...));
+    second = bits_as<Vector>(__builtin_shufflevector(b, b, (i / 2 + (1 - i % 2) * lanes)...));
+  } else {
+    const HalfBytes halves = half_bytes<T>(load_unaligned<Bytes>(p));
+    first = words_of<0, 1, lanes>(halves, MakeIndices<64>{});
+    second = words_of<2 * lanes, 1, lanes>(halves, MakeIndices<64>{});
+  }
+}
+
 #else
 inline constexpr bool has_dots = false;
 #endif

@@ -5,6 +5,9 @@
 //   words(p)                              `lanes` words of elements that follow each other along k
 //   columns(p, k_stride, count)           `lanes` words, one a column; columns follow each other, k is `k_stride` apart
 //   columns(p, k_stride, count, w, x)     2 * lanes such words
+//   panel_rows                            rows of a panel that are loaded together
+//   panel(p, words)                       those words of such rows, from p on: [panel_rows / depth, vectors of a row]
+//   panel(p, rows, words)                 the same with rows beyond the first few as zeros
 //   multiply_add(a, b, total)             total + a * b for each lane, summed and rounded in the order of k
 #pragma once
 
@@ -12,6 +15,9 @@
 #include "compiler/kernels/device/pairs.h"
 
 namespace low::device {
+
+// Vectors in a row of a panel.
+inline constexpr int panel_vectors = panel_columns / lanes;
 
 // A word is an element, rounded to Math; not `scaled`: as of load_lanes.
 template <typename Math, bool scaled = true>
@@ -33,6 +39,19 @@ struct ElementProducts {
   template <typename T>
   static LOW_INLINE void columns(const T* p, i64, i64, Vector& first, Vector& second) {
     load_lanes<Math, scaled>(p, first, second);
+  }
+  static constexpr i64 panel_rows = 1;
+  template <typename T>
+  static LOW_INLINE void panel(const T* p, Vector (&words)[1][panel_vectors]) {
+    if constexpr (panel_vectors == 1) {
+      words[0][0] = load_lanes<Math, scaled>(p);
+    } else {
+      load_lanes<Math, scaled>(p, words[0][0], words[0][1]);
+    }
+  }
+  template <typename T>
+  static LOW_INLINE void panel(const T* p, i64, Vector (&words)[1][panel_vectors]) {
+    panel(p, words);
   }
   static LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector total) { return device::multiply_add(a, b, total); }
 };
@@ -59,6 +78,17 @@ struct PairProducts {
     const PairWords words = pairs_of_rows<2 * lanes>(p, next_row(p, k_stride, count), MakeIndices<2 * lanes>{});
     first = words.first;
     second = words.second;
+  }
+  static constexpr i64 panel_rows = 4;
+  template <typename T>
+  static LOW_INLINE void panel(const T* p, Vector (&words)[2][1]) {
+    pairs_of_panel(p, words[0][0], words[1][0], MakeIndices<2 * lanes>{});
+  }
+  template <typename T>
+  static LOW_INLINE void panel(const T* p, i64 rows, Vector (&words)[2][1]) {
+    T copy[panel_rows * panel_columns] = {};
+    for (i64 i = 0; i < rows * panel_columns; ++i) copy[i] = p[i];
+    panel(copy, words);
   }
   static LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector total) { return dot_add(a, b, total); }
 

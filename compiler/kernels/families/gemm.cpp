@@ -71,15 +71,21 @@ int64_t staging_depth(const Machine& machine, const GemmConfigurations& known, G
 }  // namespace
 
 Shape GemmKernel::run_extents(std::span<const Shape> operands) const {
-  return {operands[0][0], operands[1][1], operands[0][1]};
+  return {operands[0][0], operands.back()[1], operands[0][1]};
 }
 
 Shape GemmKernel::operand_extents(const KernelContract&, const Shape& extents, size_t index) const {
   const int64_t m = extents[0], n = extents[1], k = extents[2];
+  constexpr int64_t panel = device::panel_columns;
+  if (index == 1 && panels) return {ceil_div(n, panel), k, panel};
   return index == 0 ? Shape{m, k} : index == 1 ? Shape{k, n} : Shape{m, n};
 }
 
-std::string GemmKernel::problem(const KernelContract&) const {
+int64_t GemmKernel::elements_that_count(const KernelContract& contract, const Shape& extents, size_t index) const {
+  return index == 1 ? extents[1] * extents[2] : operand_extents(contract, extents, index).elements();
+}
+
+std::string GemmKernel::problem(const KernelContract& contract) const {
   if (stage_k < 0) return fmt::format("stage_k is {}", stage_k);
   if (!accumulates(accumulate)) return fmt::format("gemm cannot accumulate in {}", low::name(accumulate));
   for (const DType math : {math_a, math_b}) {
@@ -87,6 +93,11 @@ std::string GemmKernel::problem(const KernelContract&) const {
         (math == DType::f64 && accumulate == DType::f32))
       return fmt::format("gemm cannot multiply in {} and accumulate in {}", low::name(math), low::name(accumulate));
   }
+  if (!panels) return "";
+  if (accumulate != DType::f32) return fmt::format("panels are summed in {}", low::name(accumulate));
+  const std::vector<Access>& access = contract.operands[1].access;
+  if (access.size() != 3 || access[1] == Access::broadcast || access[2] != Access::unit)
+    return "a panel is not row by row";
   return "";
 }
 
@@ -111,7 +122,8 @@ bool GemmKernel::multiplies_pairs(const KernelContract& contract) const {
 void GemmKernel::configure(const KernelContract& contract, const Shape& extents) {
   const int64_t m = extents[0], n = extents[1], k = extents[2];
   const bool few = accumulate == DType::f32 && m >= 1 && m <= device::most_unrolled_rows &&
-                   n >= device::least_unrolled_columns && k >= 1 && contract.operands[1].access[1] == Access::unit;
+                   n >= device::least_unrolled_columns && k >= 1 &&
+                   (panels || contract.operands[1].access[1] == Access::unit);
   rows = few ? std::optional(static_cast<int>(m)) : std::nullopt;
 }
 
@@ -123,7 +135,7 @@ void GemmKernel::add_work(KernelWork& work, const KernelContract& contract, cons
   work.k = extents[2];
   work.a = contract.operands[0].dtype;
   work.b = contract.operands[1].dtype;
-  work.strided = strided_both_ways(contract.operands[0]) || strided_both_ways(contract.operands[1]);
+  work.strided = strided_both_ways(contract.operands[0]) || (!panels && strided_both_ways(contract.operands[1]));
 }
 
 double GemmKernel::matrix_flop(const Shape& extents) const {
@@ -193,6 +205,10 @@ std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int
 GemmKernel gemm_kernel(const Machine& machine, const MathRate& math, DType accumulate, int64_t depth) {
   // Kernels that pack cut k themselves, alike in all runs (gemm_blocks).
   return {math.a, math.b, accumulate, gemm_configurations(machine).packs ? 0 : depth};
+}
+
+bool gemm_wants_panels(const Machine& machine, DType accumulate, int64_t n) {
+  return gemm_configurations(machine).packs && accumulate == DType::f32 && n >= device::panel_columns;
 }
 
 int64_t gemm_depth(const Machine& machine, int64_t m, int64_t n, int64_t k, DType a, DType b) {

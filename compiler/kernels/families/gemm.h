@@ -9,13 +9,15 @@
 namespace low {
 
 // result[m, n] = epilogue(sum over k of a[m, k] * b[k, n], extras…[m, n]). A run's extents are (m, n, k); operands a
-// over (m, k), b over (k, n), extras… and result over (m, n).
+// over (m, k), b over (k, n), extras… and result over (m, n). In panels b is over (n / 16, k, 16), contiguous but for
+// the first axis; columns of the last panel beyond n do not count.
 struct GemmKernel {
   static constexpr std::string_view name = "gemm";
   DType math_a = DType::f32, math_b = DType::f32;  // a and b are converted to these before they are multiplied
   DType accumulate = DType::f32;                   // of the sums
   int64_t stage_k = 0;      // depth in which it stages operands, which changes no result; 0: as its target has it
   std::optional<int> rows;  // m of every run, where it is so small that the kernel unrolls it
+  bool panels = false;      // b lies in panels of device::panel_columns columns
   bool operator==(const GemmKernel&) const = default;
 
   template <typename Self, typename Visitor>
@@ -25,6 +27,7 @@ struct GemmKernel {
     visit("accumulate", self.accumulate);
     visit("stage_k", self.stage_k);
     visit("rows", self.rows);
+    visit("panels", self.panels);
   }
 
   Shape run_extents(std::span<const Shape> operands) const;
@@ -32,6 +35,7 @@ struct GemmKernel {
   OperandCount operand_count() const { return {3}; }
   ExprOperands expr_operands() const { return {1, 2}; }
   size_t first_in_place() const { return 2; }
+  int64_t elements_that_count(const KernelContract& contract, const Shape& extents, size_t index) const;
   double matrix_flop(const Shape& extents) const;
   static constexpr int iteration_rank = 3;
   std::string problem(const KernelContract& contract) const;
@@ -69,6 +73,8 @@ std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int
 
 // The kernel of runs that go through k in this depth.
 GemmKernel gemm_kernel(const Machine& machine, const MathRate& math, DType accumulate, int64_t depth);
+// Whether kernels read a constant matrix b of n columns fastest in panels, for sums of this dtype.
+bool gemm_wants_panels(const Machine& machine, DType accumulate, int64_t n);
 // The depth for runs of m x n elements that no plan cuts into blocks.
 int64_t gemm_depth(const Machine& machine, int64_t m, int64_t n, int64_t k, DType a, DType b);
 

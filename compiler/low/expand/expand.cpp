@@ -65,10 +65,12 @@ Placed Expander::new_place(const Type& type, Role role, uint32_t binding) {
   return {.allocation = id, .layout = row_major(type.shape), .terms = {}};
 }
 
-Placed Expander::constant_place(const Constant& constant) {
-  const uint32_t index = builder_.constant(constant.tensor);
+Placed Expander::constant_place(const Constant& constant) { return parameter_place(whole_constant(constant.tensor)); }
+
+Placed Expander::parameter_place(ConstantBox box) {
+  const Type type{box.dtype(), box.shape};
+  const uint32_t index = builder_.constant(std::move(box));
   if (parameters_.size() <= index) parameters_.resize(index + 1);
-  const Type type{constant.tensor->dtype(), constant.tensor->shape()};
   if (!parameters_[index]) parameters_[index] = new_place(type, Role::parameter, index).allocation;
   return {.allocation = *parameters_[index], .layout = row_major(type.shape), .terms = {}};
 }

@@ -76,6 +76,8 @@ class Expander {
   Placed result_place(RegionState& region, ValueId value);
   Placed new_place(const Type& type, Role role = Role::intermediate, uint32_t binding = 0);
   Placed constant_place(const Constant& constant);
+  // The one parameter for such a box.
+  Placed parameter_place(ConstantBox box);
   // `offset` and `strides` relative to the place's allocation; extents and access normalized.
   View view(const Placed& place, int64_t offset, const Shape& extents, const Strides& strides);
 

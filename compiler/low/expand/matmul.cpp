@@ -66,6 +66,7 @@ class Expander::MatmulExpansion {
   }
 
  private:
+  static constexpr int64_t panel = device::panel_columns;
   const Shape& shape() const { return type_.shape; }
   DType dtype(size_t operand) const { return region_.graph.type(operands_[operand]).dtype; }
   DType accumulate() const { return attributes_.accumulate; }
@@ -80,6 +81,7 @@ class Expander::MatmulExpansion {
       const Shape& own = region_.graph.type(operands_[i]).shape;
       matrices_.push_back(matrix(region_.places[operands_[i]], own, shape(), transposed));
     }
+    pack_constant();
     extras_.reserve(extra_count());  // the matrices refer to them
     for (const ValueId extra : operands_.subspan(2)) {
       extras_.push_back(region_.places[extra]);
@@ -88,6 +90,43 @@ class Expander::MatmulExpansion {
     }
     matrices_.push_back(matrix(result, shape(), shape(), false));
   }
+
+  // A constant b that is the same for all batches lies in panels of columns, part by part, for each step of the
+  // enclosing Repeats; not one of which few elements are many of b, and not if that took much more room.
+  void pack_constant() {
+    const Matrix& b = matrices_[1];
+    const Allocation& allocation = e_.builder_.allocation_at(b.place->allocation);
+    if (allocation.role != Role::parameter || !gemm_wants_panels(e_.machine_, accumulate(), n_)) return;
+    const ConstantBox& constant = e_.builder_.constant_at(allocation.binding);
+    const bool whole_panels = plan_.block_n % panel == 0 || plan_.block_n >= part_columns();
+    const bool one_matrix = std::ranges::all_of(b.batch, [](int64_t stride) { return stride == 0; });
+    const int64_t panels = ceil_div(part_columns(), panel);
+    int64_t steps = 1;
+    for (const Term& term : b.place->terms) steps *= term.period;
+    constexpr int panel_axes = 4;
+    if (!constant.whole() || !whole_panels || !one_matrix || panels * panel * plan_.grid_n * 4 > n_ * 5 ||
+        steps * k_ * n_ > constant.elements() || b.place->terms.size() + panel_axes > max_rank)
+      return;
+    ConstantBox box{
+        .source = constant.source, .shape = {}, .extents = {}, .strides = {}, .offset = b.place->layout.offset};
+    const auto append = [&](int64_t extent, int64_t stride) {
+      box.extents.append(extent);
+      box.strides.append(stride);
+    };
+    for (const Term& term : b.place->terms) append(term.period, term.stride);
+    append(plan_.grid_n, part_columns() * b.column_stride);
+    append(panels, panel * b.column_stride);
+    append(k_, b.row_stride);
+    append(panel, b.column_stride);
+    box.shape = box.extents;
+    box.panels = ColumnPanels{.columns = n_, .part = part_columns()};
+    panels_ = panels;
+    packed_ = e_.parameter_place(std::move(box));
+    packed_.terms = b.place->terms;
+    for (size_t i = 0; i < packed_.terms.size(); ++i)
+      packed_.terms[i].stride = packed_.layout.strides[static_cast<int>(i)];
+  }
+  int64_t part_columns() const { return part_size(n_, plan_.grid_n); }
 
   // With a split k, share p of it is summed into slice p of an allocation of its own, and added up in another
   // superstep.
@@ -106,7 +145,9 @@ class Expander::MatmulExpansion {
   // One superstep: the blocks of every part.
   void multiply() {
     const MathRate math = gemm_math(e_.machine_, accumulate(), dtype(0), dtype(1));
-    KernelContract contract{.family = gemm_kernel(e_.machine_, math, accumulate(), plan_.block_k)};
+    GemmKernel kernel = gemm_kernel(e_.machine_, math, accumulate(), plan_.block_k);
+    kernel.panels = panels_ > 0;
+    KernelContract contract{.family = kernel};
     contract.expr = split() ? plain_sum(accumulate()) : epilogue_;
     for (size_t i = 0; i < (split() ? 2 : operands_.size()); ++i) contract.operands.push_back({dtype(i), {}});
     contract.operands.push_back({split() ? accumulate() : type_.dtype, {}});
@@ -137,6 +178,14 @@ class Expander::MatmulExpansion {
     std::vector<View> views;
     for (size_t i = 0; i < contract.operands.size(); ++i) {
       const bool is_result = i + 1 == contract.operands.size();
+      if (i == 1 && panels_ > 0) {
+        const int64_t part = columns.begin / part_columns(), first = columns.begin % part_columns() / panel;
+        const int64_t offset = ((part * panels_ + first) * k_ + depth.begin) * panel;
+        views.push_back(
+            e_.view(packed_, offset, {ceil_div(columns.size(), panel), depth.size(), panel}, {k_ * panel, panel, 1}));
+        contract.operands[i].access = {Access::strided, Access::strided, Access::unit};
+        continue;
+      }
       const Matrix operand = !is_result ? matrices_[i] : split() ? partial(p) : result();
       const Range down = i == 1 ? depth : rows, across = i == 0 ? depth : columns;
       const int64_t offset = batch_offset(operand, shape(), batch) + down.begin * operand.row_stride +
@@ -184,6 +233,8 @@ class Expander::MatmulExpansion {
   Expr epilogue_;
   int64_t m_ = 0, n_ = 0, k_ = 0, batches_ = 1;
   std::vector<Placed> extras_, partials_;
+  int64_t panels_ = 0;  // of a part: b is read from `packed_`; 0: as it lies
+  Placed packed_;
   std::vector<Matrix> matrices_;
 };
 
