@@ -7,6 +7,10 @@ Each round times every model in turn, first by `lowc bench`, then by ONNX Runtim
 cores, so that whatever else the machine does falls on both. The medians over all runs of all rounds are compared. ONNX Runtime's CPU
 provider multiplies no FP8 matrices: our FP8 models are compared with the same network in f32.
 
+Each round also measures what the processor reaches (peaks.cpp): multiply-adds of f32, dot products of bf16, and reads of
+as many bytes as each model has parameters. A model's bound is the longer of two times: its multiply-adds at these peaks, FP8
+products as dot products where the processor has them; and one read of its parameters.
+
 Writes results.json and results.md beside itself, or into --output-dir. ONNX Runtime is taken from a virtual environment in
 build/host-speed, which is made and filled from PyPI when it is not there.
 """
@@ -16,6 +20,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -30,16 +35,17 @@ ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "host-speed"
 PACKAGES = ["onnxruntime", "numpy"]
 
-# Ours, ONNX Runtime's, and runs a round of each.
+# Ours, ONNX Runtime's, runs a round of each, and which part of our multiply-adds is of FP8: of attention its three
+# projections, 3 * 1152 of 3 * 1152 + 2 * 729 multiply-adds an element.
 PAIRS = [
-    ("mlp-row1", "mlp-row1-f32", 200),
-    ("mlp-row1-f32", "mlp-row1-f32", 200),
-    ("mlp-b1", "mlp-b1-f32", 10),
-    ("mlp-b1-f32", "mlp-b1-f32", 10),
-    ("mlp-b2-repeat3", "mlp-b2-repeat3-f32", 3),
-    ("mlp-b2-repeat3-f32", "mlp-b2-repeat3-f32", 3),
-    ("flash-attention-b1", "flash-attention-b1-f32", 5),
-    ("flash-attention-b1-f32", "flash-attention-b1-f32", 5),
+    ("mlp-row1", "mlp-row1-f32", 200, 1),
+    ("mlp-row1-f32", "mlp-row1-f32", 200, 0),
+    ("mlp-b1", "mlp-b1-f32", 10, 1),
+    ("mlp-b1-f32", "mlp-b1-f32", 10, 0),
+    ("mlp-b2-repeat3", "mlp-b2-repeat3-f32", 3, 1),
+    ("mlp-b2-repeat3-f32", "mlp-b2-repeat3-f32", 3, 0),
+    ("flash-attention-b1", "flash-attention-b1-f32", 5, 3456 / (3456 + 2 * 729)),
+    ("flash-attention-b1-f32", "flash-attention-b1-f32", 5, 0),
 ]
 
 
@@ -66,6 +72,36 @@ def make_models(lowc, names):
         subprocess.run([lowc, "workload", name, "-o", WORK / f"{name}.onnx"], check=True, stdout=subprocess.DEVNULL)
 
 
+def build_peaks():
+    program = WORK / "peaks"
+    compiler = os.environ.get("CXX", "clang++-19")
+    subprocess.run([compiler, "-std=c++20", "-O2", "-pthread", HERE / "peaks.cpp", "-o", program], check=True)
+    return program
+
+
+def compile_model(lowc, name, threads):
+    """Its parameters in bytes, and the predicted milliseconds."""
+    line = output_of(lowc, "compile", WORK / f"{name}.onnx", "-o", WORK / f"{name}.low", "--threads", threads)
+    return {
+        "parameter_bytes": int(re.search(r"parameters (\d+) bytes", line)[1]),
+        "predicted_milliseconds": float(re.search(r"predicted ([0-9.]+) ms", line)[1]),
+    }
+
+
+def medians(peaks):
+    """Of the rounds' answers, field by field."""
+    first = peaks[0]
+    if isinstance(first, dict):
+        return {key: medians([peak[key] for peak in peaks]) for key in first}
+    return statistics.median(peaks)
+
+
+def bound(gflop, fp8_part, parameter_bytes, peaks):
+    dots = peaks["bf16_gflops"] or peaks["f32_gflops"]
+    arithmetic = gflop * (fp8_part / dots + (1 - fp8_part) / peaks["f32_gflops"])
+    return 1e3 * max(arithmetic, parameter_bytes * 1e-9 / peaks["read_gbytes"][str(parameter_bytes)])
+
+
 class OnnxRuntime:
     """One session for each model, and the same input for all runs."""
 
@@ -90,16 +126,19 @@ class OnnxRuntime:
         return times
 
 
-def table(rows):
+def table(rows, peaks):
     lines = [
-        "| low | ms | GFLOP/s | ONNX Runtime | ms | GFLOP/s | times as fast |",
-        "|---|---|---|---|---|---|---|",
+        f"f32 multiply-adds {peaks['f32_gflops']:.0f} GFLOP/s; bf16 dot products {peaks['bf16_gflops']:.0f} GFLOP/s; reads of "
+        + ", ".join(f"{int(size) / 1e6:.1f} MB {rate:.0f} GB/s" for size, rate in peaks["read_gbytes"].items()),
+        "",
+        "| low | ms | GFLOP/s | of its bound | predicted ms | ONNX Runtime | ms | GFLOP/s | times as fast |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         ours, other = row["low"], row["onnxruntime"]
         lines.append(
             f"| {ours['model']} | {ours['median_milliseconds']:.3f} | {ours['gflops']:.1f} "
-            f"| {other['model']} | {other['median_milliseconds']:.3f} | {other['gflops']:.1f} | {row['ratio']:.2f} |"
+            f"| {row['share_of_bound']:.0%} | {row['predicted_milliseconds']:.3f} | {other['model']} | {other['median_milliseconds']:.3f} | {other['gflops']:.1f} | {row['ratio']:.2f} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -140,12 +179,15 @@ def main():
     os.sched_setaffinity(0, cores[: arguments.threads])  # children inherit it
     about = environment(threads=arguments.threads, onnxruntime=onnxruntime.__version__, rounds=arguments.rounds)
     make_models(arguments.lowc, sorted({name for pair in pairs for name in pair[:2]}))
-    for ours in {pair[0] for pair in pairs}:
-        output_of(arguments.lowc, "compile", WORK / f"{ours}.onnx", "-o", WORK / f"{ours}.low")
+    compiled = {pair[0]: compile_model(arguments.lowc, pair[0], arguments.threads) for pair in pairs}
+    peaks_program = build_peaks()
+    sizes = sorted({known["parameter_bytes"] for known in compiled.values()})
+    peaks = []
     times = [([], []) for _ in pairs]
     gflop = {}
     for number in range(arguments.rounds):
-        for (ours, other, runs), (our_times, other_times) in zip(pairs, times):
+        peaks.append(json.loads(output_of(peaks_program, arguments.threads, *sizes)))
+        for (ours, other, runs, _), (our_times, other_times) in zip(pairs, times):
             report = json.loads(
                 output_of(arguments.lowc, "bench", WORK / f"{ours}.low", "--json", "--threads", arguments.threads, "--runs", runs)
             )
@@ -159,16 +201,20 @@ def main():
             print(f"round {number + 1} of {arguments.rounds}: {ours} {statistics.median(report['milliseconds']):.3f} ms, "
                   f"ONNX Runtime {statistics.median(other_times[-runs:]):.3f} ms", file=sys.stderr)
 
+    reached = medians(peaks)
     rows = []
-    for (ours, other, _), (our_times, other_times) in zip(pairs, times):
+    for (ours, other, _, fp8_part), (our_times, other_times) in zip(pairs, times):
         row = {"low": summary(ours, our_times, gflop[ours]), "onnxruntime": summary(other, other_times, gflop[ours])}
+        row |= compiled[ours]
+        row["bound_milliseconds"] = bound(gflop[ours], fp8_part, row["parameter_bytes"], reached)
+        row["share_of_bound"] = row["bound_milliseconds"] / row["low"]["median_milliseconds"]
         row["ratio"] = row["onnxruntime"]["median_milliseconds"] / row["low"]["median_milliseconds"]
         rows.append(row)
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
-    document = {"version": 1, "environment": about, "results": rows}
+    document = {"version": 2, "environment": about, "peaks": reached, "results": rows}
     (arguments.output_dir / "results.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    (arguments.output_dir / "results.md").write_text(table(rows), encoding="utf-8")
-    print(table(rows), end="")
+    (arguments.output_dir / "results.md").write_text(table(rows, reached), encoding="utf-8")
+    print(table(rows, reached), end="")
 
 
 if __name__ == "__main__":
