@@ -2,7 +2,6 @@
 #include <map>
 
 #include "compiler/codegen/codegen.h"
-#include "runtime/base/sha256.h"
 
 namespace low {
 namespace {
@@ -43,10 +42,9 @@ class ProgramBuilder {
       const AllocationId id(i);
       const Allocation& allocation = graph_.allocation(id);
       if (allocation.role != Role::parameter) continue;
-      const std::shared_ptr<const Tensor> tensor = graph_.constants()[allocation.binding].tensor();
-      program_.parameters.push_back({.sha256 = sha256_hex(tensor->bytes()),
-                                     .offset = placement_.locations[id].offset,
-                                     .bytes = tensor->bytes().size()});
+      const ConstantBox& constant = graph_.constants()[allocation.binding];
+      program_.parameters.push_back(
+          {.sha256 = constant.sha256(), .offset = placement_.locations[id].offset, .bytes = constant.byte_count()});
     }
     std::ranges::sort(program_.parameters, {}, &ParameterSegment::offset);
   }

@@ -3,18 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/sha256.h"
+
 namespace low {
+namespace {
 
-ConstantBox whole_constant(std::shared_ptr<const Tensor> tensor) {
-  const Shape shape = tensor->shape();
-  return {.source = std::move(tensor), .shape = shape, .extents = {}, .strides = {}, .offset = 0};
-}
-
-std::shared_ptr<const Tensor> ConstantBox::tensor() const {
-  if (whole()) return source;
-  auto result = std::make_shared<Tensor>(dtype(), shape);
-  if (elements() == 0) return result;
-  const size_t size = byte_size(dtype());
+// Cuts the box out of its source.
+std::shared_ptr<const Tensor> cut(const ConstantBox& box) {
+  const auto& [source, shape, extents, strides, offset, panels, made] = box;
+  auto result = std::make_shared<Tensor>(box.dtype(), shape);
+  if (box.elements() == 0) return result;
+  const size_t size = byte_size(box.dtype());
   const int rank = extents.rank();
   // Runs of the innermost axis where that is contiguous, else elements.
   const int last = extents.rank() - 1;
@@ -50,6 +49,24 @@ std::shared_ptr<const Tensor> ConstantBox::tensor() const {
     }
     if (axis < 0) return result;
   }
+}
+
+}  // namespace
+
+ConstantBox whole_constant(std::shared_ptr<const Tensor> tensor) {
+  const Shape shape = tensor->shape();
+  return {.source = std::move(tensor), .shape = shape, .extents = {}, .strides = {}, .offset = 0};
+}
+
+std::shared_ptr<const Tensor> ConstantBox::tensor() const {
+  if (whole()) return source;
+  std::call_once(made->tensor_once, [&] { made->tensor = cut(*this); });
+  return made->tensor;
+}
+
+const std::string& ConstantBox::sha256() const {
+  std::call_once(made->hash_once, [&] { made->hash = sha256_hex(tensor()->bytes()); });
+  return made->hash;
 }
 
 bool ConstantBox::same_box(const ConstantBox& other) const {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 
 #include "runtime/tensor/tensor.h"
 
@@ -25,13 +27,22 @@ struct ConstantBox {
   Strides strides;
   int64_t offset = 0;
   std::optional<ColumnPanels> panels = std::nullopt;
+  // What tensor() and sha256() gave when they were first asked; copies of the box share it.
+  struct Made {
+    std::once_flag tensor_once, hash_once;
+    std::shared_ptr<const Tensor> tensor;
+    std::string hash;
+  };
+  std::shared_ptr<Made> made = std::make_shared<Made>();
 
   bool whole() const { return extents.rank() == 0; }
   DType dtype() const { return source->dtype(); }
   int64_t elements() const { return shape.elements(); }
   uint64_t byte_count() const { return static_cast<uint64_t>(elements()) * byte_size(dtype()); }
-  // `source` itself, or a new tensor.
+  // `source` itself, or a new tensor, made once.
   std::shared_ptr<const Tensor> tensor() const;
+  // Of its bytes (hex).
+  const std::string& sha256() const;
   // The same box of the same tensor: sufficient for equal content, not necessary.
   bool same_box(const ConstantBox& other) const;
 };

@@ -4,7 +4,6 @@
 
 #include "compiler/codegen/targets.h"
 #include "compiler/package/build_info.h"
-#include "runtime/base/sha256.h"
 
 namespace low {
 namespace {
@@ -34,11 +33,8 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
   }
 
   // A parameter is stored once, under the hash of its bytes.
-  std::vector<std::shared_ptr<const Tensor>> parameters;  // the entries refer to their bytes
-  for (const ConstantBox& constant : compilation.planned.graph.constants()) {
-    parameters.push_back(constant.tensor());
-    entries.emplace("parameters/" + sha256_hex(parameters.back()->bytes()), parameters.back()->bytes());
-  }
+  for (const ConstantBox& constant : compilation.planned.graph.constants())
+    entries.emplace("parameters/" + constant.sha256(), constant.tensor()->bytes());
 
   const std::string plan = print(compilation.planned.plan());
   const std::string program = serialize(compilation.program);
