@@ -77,6 +77,7 @@ Result<std::vector<RegionChoice>> RegionSearch::run(const std::vector<LayoutNumb
     states = exhaustive() ? undominated(std::move(next)) : prune(std::move(next));
   }
   std::vector<RegionChoice> results;
+  results.reserve(states.size());
   for (const State& state : states) results.push_back(collect(state));
   if (exhaustive()) return results;
   std::vector<RegionChoice> finalists;
@@ -240,7 +241,7 @@ Result<std::vector<Choice>> RegionSearch::repeat_choices(const Op& op, std::span
   // Where carried values can end does not depend on where they come from.
   LOW_TRY(std::vector<RegionChoice> found, search.run(inputs, {}, closes ? endless : bound / count));
   if (closes) {
-    LOW_TRY(found, closed_loops(search, op, operands, entrance, inputs, std::move(found), bound));
+    LOW_TRY(found, closed_loops(search, op, operands, entrance, inputs, found, bound));
   }
   for (RegionChoice& region : found) {
     Choice choice =
@@ -256,7 +257,7 @@ Result<std::vector<Choice>> RegionSearch::repeat_choices(const Op& op, std::span
 Result<std::vector<RegionChoice>> RegionSearch::closed_loops(RegionSearch& body, const Op& op,
                                                              std::span<const LayoutNumber> operands,
                                                              const Entrance& entrance, std::vector<LayoutNumber> inputs,
-                                                             std::vector<RegionChoice> found, double bound) {
+                                                             std::span<const RegionChoice> found, double bound) {
   const auto& repeat = std::get<Repeat>(op.attributes);
   std::vector<std::vector<LayoutNumber>> ends;
   for (const RegionChoice& choice : found) {
@@ -480,6 +481,7 @@ std::vector<RegionSearch::State> RegionSearch::prune(std::vector<State> states) 
     if (std::ranges::find(kept, least) == kept.end()) kept.back() = least;
   }
   std::vector<State> result;
+  result.reserve(kept.size());
   for (const size_t i : kept) result.push_back(std::move(states[i]));
   return result;
 }

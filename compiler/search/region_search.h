@@ -91,7 +91,7 @@ class RegionSearch {
   Result<std::vector<Choice>> repeat_choices(const Op& op, std::span<const LayoutNumber> operands, double bound);
   Result<std::vector<RegionChoice>> closed_loops(RegionSearch& body, const Op& op,
                                                  std::span<const LayoutNumber> operands, const Entrance& entrance,
-                                                 std::vector<LayoutNumber> inputs, std::vector<RegionChoice> found,
+                                                 std::vector<LayoutNumber> inputs, std::span<const RegionChoice> found,
                                                  double bound);
   RegionSearch& search_of(const Repeat& repeat);
 
