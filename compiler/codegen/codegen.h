@@ -71,7 +71,7 @@ Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const 
 Result<std::string> toolchain_version(const ToolchainOptions& options);
 // The target that the entry points come from which a target does not compile, or "".
 std::string_view base_target(std::string_view target);
-// Known targets with code generation: host-x86-64-v3, host-x86-64-v4.
+// Targets that code is generated for.
 std::span<const std::string_view> codegen_targets();
 
 // Lowers commands, views and control flow to the tables of runtime/format/abi.h.
