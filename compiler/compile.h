@@ -23,7 +23,7 @@ namespace low {
 struct CompileOptions {
   FrontendOptions frontend;
   PassOptions passes;
-  std::vector<std::string> targets;  // "host" stands for both x86-64 levels; empty: host, or the machine's own
+  std::vector<std::string> targets;  // "host" stands for all x86-64 ones; empty: host, or the machine's own
   std::string machine;               // empty: the one that the targets imply
   std::optional<uint32_t> tiles;     // logical tiles of the host
   SearchOptions search;
