@@ -155,9 +155,7 @@ std::string constant_hash(const Tensor& tensor) {
 }
 
 const std::string& constant_hash(const Constant& constant) {
-  KnownText& hash = *constant.hash;
-  std::call_once(hash.once, [&] { hash.text = constant_hash(*constant.tensor); });
-  return hash.text;
+  return constant.hash->get([&] { return constant_hash(*constant.tensor); });
 }
 
 std::string digest(const Graph& graph) { return hash_text(print(graph)); }

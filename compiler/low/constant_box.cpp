@@ -22,24 +22,20 @@ std::shared_ptr<const Tensor> cut(const ConstantBox& box) {
   const int axes = runs ? last : last + 1;
   const std::byte* from = source->bytes().data();
   std::byte* to = result->bytes().data();
-  const size_t bytes = static_cast<size_t>(length) * size;
   Shape index(std::span<const int64_t>(extents.extents().first(static_cast<size_t>(axes))));
   for (int axis = 0; axis < axes; ++axis) index[axis] = 0;
   int64_t at = offset;
-  // Columns of the panel that begins at `at` which there are.
-  const auto columns_there = [&] {
-    const int64_t in_part = index[rank - 3] * extents[rank - 1];
+  // Of the run that begins at `at`, what there is.
+  const auto there = [&] {
+    if (!panels) return length;
+    const int64_t in_part = index[rank - 3] * extents[rank - 1] + (runs ? 0 : index[rank - 1]);
     const int64_t in_matrix = index[rank - 4] * panels->part + in_part;
-    return std::min(panels->part - in_part, panels->columns - in_matrix);
+    return std::clamp<int64_t>(std::min(panels->part - in_part, panels->columns - in_matrix), 0, length);
   };
   while (true) {
-    const bool there = !panels || columns_there() > (runs ? length - 1 : index[rank - 1]);
-    if (there) {
-      std::memcpy(to, from + static_cast<size_t>(at) * size, bytes);
-    } else if (runs && columns_there() > 0) {
-      std::memcpy(to, from + static_cast<size_t>(at) * size, static_cast<size_t>(columns_there()) * size);
-    }
-    to += bytes;
+    if (const auto count = static_cast<size_t>(there()); count > 0)
+      std::memcpy(to, from + static_cast<size_t>(at) * size, count * size);
+    to += static_cast<size_t>(length) * size;
     int axis = axes - 1;
     for (; axis >= 0; --axis) {
       at += strides[axis];
@@ -60,13 +56,11 @@ ConstantBox whole_constant(std::shared_ptr<const Tensor> tensor) {
 
 std::shared_ptr<const Tensor> ConstantBox::tensor() const {
   if (whole()) return source;
-  std::call_once(made->tensor_once, [&] { made->tensor = cut(*this); });
-  return made->tensor;
+  return made->tensor.get([&] { return cut(*this); });
 }
 
 const std::string& ConstantBox::sha256() const {
-  std::call_once(made->hash_once, [&] { made->hash = sha256_hex(tensor()->bytes()); });
-  return made->hash;
+  return made->hash.get([&] { return sha256_hex(tensor()->bytes()); });
 }
 
 bool ConstantBox::same_box(const ConstantBox& other) const {

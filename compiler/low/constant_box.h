@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "compiler/base/once.h"
 #include "runtime/tensor/tensor.h"
 
 namespace low {
@@ -29,9 +29,8 @@ struct ConstantBox {
   std::optional<ColumnPanels> panels = std::nullopt;
   // What tensor() and sha256() gave when they were first asked; copies of the box share it.
   struct Made {
-    std::once_flag tensor_once, hash_once;
-    std::shared_ptr<const Tensor> tensor;
-    std::string hash;
+    Once<std::shared_ptr<const Tensor>> tensor;
+    Once<std::string> hash;
   };
   std::shared_ptr<Made> made = std::make_shared<Made>();
 

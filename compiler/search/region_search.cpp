@@ -304,14 +304,14 @@ Result<void> RegionSearch::extend(const State& state, size_t i, double bound, st
   if (exhaustive()) LOW_TRY_VOID(context_.exhaustive->take(choices->size()));
   size_t kept = 0;
   std::shared_ptr<const Views> views;
-  const Choice* same_views = nullptr;  // one that leads there
+  const Choice* leading = nullptr;  // one that leads to `views`
   for (const Choice& choice : *choices) {
     const bool first = choice.view || kept++ < alternatives_[i];
     if (!first && !choice.shares) continue;
     if (demand.layout != no_layout && !choice.results.empty() && choice.results[0].layout != demand.layout) continue;
-    if (same_views == nullptr || same_views->view != choice.view || same_views->results != choice.results) {
+    if (leading == nullptr || leading->view != choice.view || leading->results != choice.results) {
       views = views_after(*state.views, i, choice);
-      same_views = &choice;
+      leading = &choice;
     }
     State result = apply(state, i, choice, views);
     if (result.cost.cycles > bound) continue;

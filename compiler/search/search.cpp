@@ -58,7 +58,6 @@ Result<SearchResult> search(const Graph& graph, const Machine& machine, const Se
   const double fixed = machine.global_memory ? fixed_bytes(graph, true) : 0;
   const auto available = static_cast<double>(machine.global_memory ? machine.global_memory_bytes : 0);
   double smallest = 0;
-  std::vector<Finalist>& ordered = result.finalists;
   for (RegionChoice& region : regions) {
     const double need = fixed + static_cast<double>(region.need());
     if (available != 0 && need > available) {
@@ -72,13 +71,13 @@ Result<SearchResult> search(const Graph& graph, const Machine& machine, const Se
     finalist.peak_bytes = region.need();
     finalist.parameter_bytes = region.parameter_bytes;
     finalist.lines = std::move(region.lines);
-    ordered.push_back(std::move(finalist));
+    result.finalists.push_back(std::move(finalist));
   }
-  if (ordered.empty()) {
+  if (result.finalists.empty()) {
     return fail(ErrorKind::unsupported, fmt::format("the model needs {:.0f} bytes of global memory; machine {} has {}",
                                                     smallest, machine.name, machine.global_memory_bytes));
   }
-  std::ranges::sort(ordered, [](const Finalist& a, const Finalist& b) {
+  std::ranges::sort(result.finalists, [](const Finalist& a, const Finalist& b) {
     return a.cycles != b.cycles ? a.cycles < b.cycles : print(a.plan) < print(b.plan);
   });
   return result;

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "compiler/base/once.h"
 #include "compiler/graph/ops/fold.h"
 #include "compiler/graph/ops/rules.h"
 
@@ -25,17 +25,11 @@ struct Input {
 };
 std::string problem(const Input& op, const OpTypes& types);
 
-// Text that is computed when it is first asked for.
-struct KnownText {
-  std::once_flag once;
-  std::string text;
-};
-
 // () -> (value). `sha256` of dtype, shape and bytes is how a constant prints.
 struct Constant {
   static constexpr std::string_view name = "constant";
   std::shared_ptr<const Tensor> tensor;
-  std::shared_ptr<KnownText> hash = std::make_shared<KnownText>();  // what constant_hash() asks
+  std::shared_ptr<Once<std::string>> hash = std::make_shared<Once<std::string>>();  // what constant_hash() asks
   bool operator==(const Constant& other) const { return tensor == other.tensor || *tensor == *other.tensor; }
 
   template <typename Self, typename Visitor>

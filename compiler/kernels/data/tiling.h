@@ -48,13 +48,16 @@ struct GemmBlocks {
   long long end;
 };
 
+// Words, of `depth` elements each, from one packed row of a to the next. A constant, so that one register kernel serves
+// all shapes; off a power of two, so that rows differ in cache sets.
+constexpr long long packed_row_words(const Tiling& tiling, long long depth) { return tiling.block_k / depth + 16; }
+
 constexpr GemmBlocks gemm_blocks(const Tiling& tiling, long long m, long long n, long long k) {
   GemmBlocks blocks{};
   blocks.m = block_size(m, tiling.block_m, 1);
   blocks.n = block_size(n, tiling.block_n, tiling.panel_n);
   blocks.k = block_size(k, tiling.block_k, 1);
-  // A constant, so that one register kernel serves all shapes; off a power of two, so that rows differ in cache sets.
-  blocks.a_stride = tiling.block_k + 16;
+  blocks.a_stride = packed_row_words(tiling, 1);
   blocks.a_begin = blocks.m * blocks.n;
   blocks.b_begin = (blocks.a_begin + blocks.m * blocks.a_stride + 15) / 16 * 16;
   blocks.end = blocks.b_begin + blocks.k * tiling.panel_n;

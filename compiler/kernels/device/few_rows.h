@@ -26,6 +26,31 @@ inline constexpr bool scales_a =
     !has_pairs<Kernel> && missing_scale<typename Kernel::MathB, typename Kernel::B::Type>() != 1 &&
     (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
 
+// sums[i, v] (+)= total[i][v].
+template <int rows, int vectors>
+LOW_INLINE void store_sums(Vector (&total)[rows][vectors], f32* sums, i64 sums_stride, bool add) {
+#pragma unroll
+  for (int i = 0; i < rows; ++i) {
+#pragma unroll
+    for (int v = 0; v < vectors; ++v) {
+      f32* to = sums + i * sums_stride + v * lanes;
+      if (add) total[i][v] += load_vector(to);
+      store_vector(to, total[i][v]);
+    }
+  }
+}
+
+// Calls f(first, Constant<size>) for nearly equal chunks of [0, count), of at most `most`.
+template <int most, typename F>
+LOW_INLINE void for_each_chunk(i64 count, F f) {
+  const i64 chunks = (count + most - 1) / most;
+  for (i64 chunk = 0, first = 0; chunk < chunks; ++chunk) {
+    const i64 size = (count - first) / (chunks - chunk);
+    with_constant<most>(size, [&](auto constant) __attribute__((always_inline)) { f(first, constant); });
+    first += size;
+  }
+}
+
 // sums[i, v] (+)= sum over k of a[i, k] * b[k, columns of vector v], with a as words; vector v begins at column v *
 // lanes, the last one at `last`.
 template <typename Products, int rows, int vectors, typename T>
@@ -63,15 +88,7 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k
     }
     accumulate(vectors - 1, Products::columns(row + last, k_stride, left));
   }
-#pragma unroll
-  for (int i = 0; i < rows; ++i) {
-#pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-      f32* to = sums + i * sums_stride + v * lanes;
-      if (add) total[i][v] += load_vector(to);
-      store_vector(to, total[i][v]);
-    }
-  }
+  store_sums(total, sums, sums_stride, add);
 }
 
 // One slice of the depth for `columns` columns, at least `lanes` many: in vectors, the last of which may overlap the
@@ -81,16 +98,12 @@ LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Ker
                                   i64 depth, i64 columns, f32* sums, i64 sums_stride, bool add) {
   using Products = ProductsOf<Kernel, typename Kernel::MathB, !scales_a<Kernel>>;
   constexpr int rows = Kernel::rows, most = sum_vectors / rows;
-  const i64 vectors = (columns + lanes - 1) / lanes, chunks = (vectors + most - 1) / most;
-  for (i64 chunk = 0, first = 0; chunk < chunks; ++chunk) {
-    const i64 count = (vectors - first) / (chunks - chunk);
-    const i64 last = smaller((first + count - 1) * lanes, columns - lanes) - first * lanes;
-    with_constant<most>(count, [&](auto size) __attribute__((always_inline)) {
-      multiply_columns<Products, rows, decltype(size)::value>(a, a_stride, b + first * lanes, k_stride, last, depth,
-                                                              sums + first * lanes, sums_stride, add);
-    });
-    first += count;
-  }
+  for_each_chunk<most>((columns + lanes - 1) / lanes, [&](i64 first, auto size) __attribute__((always_inline)) {
+    constexpr int vectors = decltype(size)::value;
+    const i64 last = smaller((first + vectors - 1) * lanes, columns - lanes) - first * lanes;
+    multiply_columns<Products, rows, vectors>(a, a_stride, b + first * lanes, k_stride, last, depth,
+                                              sums + first * lanes, sums_stride, add);
+  });
 }
 
 // The same as multiply_columns for vectors of panels, `panel_stride` elements apart.
@@ -132,15 +145,7 @@ LOW_NOINLINE void multiply_panel_columns(const f32* a, i64 a_stride, const T* b,
       accumulate(panel, row, words_of_depth<Products>(depth - row), loaded);
     }
   }
-#pragma unroll
-  for (int i = 0; i < rows; ++i) {
-#pragma unroll
-    for (int v = 0; v < vectors; ++v) {
-      f32* to = sums + i * sums_stride + v * lanes;
-      if (add) total[i][v] += load_vector(to);
-      store_vector(to, total[i][v]);
-    }
-  }
+  store_sums(total, sums, sums_stride, add);
 }
 
 // One slice of the depth for the panels of `columns` columns, in nearly equal chunks.
@@ -150,15 +155,11 @@ LOW_INLINE void multiply_few_rows_of_panels(const f32* a, i64 a_stride, const ty
                                             bool add) {
   using Products = ProductsOf<Kernel, typename Kernel::MathB, !scales_a<Kernel>>;
   constexpr int rows = Kernel::rows, most = smaller(sum_vectors / rows / panel_vectors, panels_at_once);
-  const i64 panels = (columns + panel_columns - 1) / panel_columns, chunks = (panels + most - 1) / most;
-  for (i64 chunk = 0, first = 0; chunk < chunks; ++chunk) {
-    const i64 count = (panels - first) / (chunks - chunk);
-    with_constant<most>(count, [&](auto size) __attribute__((always_inline)) {
-      multiply_panel_columns<Products, rows, decltype(size)::value * panel_vectors>(
-          a, a_stride, b + first * panel_stride, panel_stride, depth, sums + first * panel_columns, sums_stride, add);
-    });
-    first += count;
-  }
+  const i64 panels = (columns + panel_columns - 1) / panel_columns;
+  for_each_chunk<most>(panels, [&](i64 first, auto size) __attribute__((always_inline)) {
+    multiply_panel_columns<Products, rows, decltype(size)::value * panel_vectors>(
+        a, a_stride, b + first * panel_stride, panel_stride, depth, sums + first * panel_columns, sums_stride, add);
+  });
 }
 
 // The last vector of sums moves to where its columns are.

@@ -140,9 +140,8 @@ template <typename Kernel>
 inline constexpr bool reads_panels = Kernel::panels && !has_pairs<Kernel> && is_same<typename Kernel::B::Type, f32> &&
                                      is_same<typename Kernel::MathB, f32>;
 
-// A constant, so that one register kernel serves all shapes; off a power of two, so that rows differ in cache sets.
 template <typename Products>
-inline constexpr i64 packed_a_stride = tiling.block_k / Products::depth + 16;
+inline constexpr i64 packed_a_stride = packed_row_words(tiling, Products::depth);
 
 // sums[i, j] (+)= sum over k of a[i, k] * b[k, j] for `rows` rows and panel_n columns of packed operands, in registers.
 // `second`: where the second vectors of b are.
@@ -159,16 +158,7 @@ LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 second, i64 word
       total[i][1] = Products::multiply_add(ai, b1, total[i][1]);
     }
   }
-#pragma unroll
-  for (int i = 0; i < rows; ++i) {
-    f32* to = sums + i * sums_stride;
-    if (add) {
-      total[i][0] += load_vector(to);
-      total[i][1] += load_vector(to + lanes);
-    }
-    store_vector(to, total[i][0]);
-    store_vector(to + lanes, total[i][1]);
-  }
+  store_sums(total, sums, sums_stride, add);
 }
 
 template <int rows, typename Products>
