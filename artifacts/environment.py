@@ -1,9 +1,12 @@
-"""Where a study's numbers come from: what each of its results.json says of the machine and of the sources."""
+"""What studies share: where their numbers come from, which each results.json says, and what they compare with."""
 
+import importlib.util
 import os
 import pathlib
 import platform
 import subprocess
+import sys
+import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -33,3 +36,21 @@ def environment(**of_the_study):
         "uncommitted_changes": git("status", "--porcelain", "--untracked-files=no") != "",
         **of_the_study,
     }
+
+
+def output_of(*command):
+    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def enter_environment(folder, packages):
+    """Goes on in the virtual environment in this folder, which has the packages of PyPI: module -> package."""
+    if all(importlib.util.find_spec(module) for module in packages):
+        return
+    python = folder / "bin" / "python"
+    if pathlib.Path(sys.prefix) == folder:
+        sys.exit(f"{' and '.join(packages)} cannot be imported from {folder}; remove that folder and try again")
+    if not python.exists():
+        venv.create(folder, with_pip=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages.values()],
+                   check=True)
+    os.execv(python, [str(python), *sys.argv])

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/merge_kernels.h"
+#include "compiler/routines/routines.h"
 #include "runtime/base/within_memory.h"
 
 namespace low {
@@ -174,6 +175,9 @@ Result<Compilation> lower_graph(const Graph& model, const CompileOptions& option
   LOW_TRY(PlannedProgram planned, plan_program(graph, machine, options, pool));
   stages.begin("lower");
   return within_memory("lower", [&]() -> Result<Compilation> {
+    const std::span<const ConstantBox> constants = planned.graph.constants();
+    pool.parallel_for(static_cast<int64_t>(constants.size()),
+                      [&](int64_t i) { constants[static_cast<size_t>(i)].sha256(); });
     KernelSet kernels = collect_kernels(planned.graph, planned.schedule);
     LOW_TRY(Program program, lower_program(planned.graph, planned.placement, planned.schedule, kernels, machine));
     return Compilation{.graph = std::move(graph),
@@ -194,8 +198,9 @@ Result<void> compile_together(std::span<Compilation> compilations, const Compile
   for (const Compilation& compilation : compilations) sets.push_back(&compilation.kernels);
   const MergedKernels merged = merge_kernels(sets);
   const std::string source = emit_source(merged.kernels, targets.front());
-  LOW_TRY(const std::vector<CodeObject> objects,
-          compile_kernels(merged.kernels, source, targets, options.toolchain, pool));
+  ToolchainOptions toolchain = options.toolchain;
+  toolchain.routines = built_routines();
+  LOW_TRY(const std::vector<CodeObject> objects, compile_kernels(merged.kernels, source, targets, toolchain, pool));
   for (size_t i = 0; i < compilations.size(); ++i) {
     renumber_kernels(compilations[i].program, merged.numbers[i], merged.kernels.entries.size());
     compilations[i].kernels = merged.kernels;

@@ -5,18 +5,17 @@
 
 Each round times every model in turn, first by `lowc bench`, then by ONNX Runtime, with equally many threads on the same
 cores, so that whatever else the machine does falls on both. The medians over all runs of all rounds are compared. ONNX Runtime's CPU
-provider multiplies no FP8 matrices: our FP8 models are compared with the same network in f32.
+provider multiplies no FP8 matrices: our FP8 models are compared with the same network in f32. The i8 model it has itself.
 
-Each round also measures what the processor reaches (peaks.cpp): multiply-adds of f32, dot products of bf16, and reads of
-as many bytes as each model has parameters. A model's bound is the longer of two times: its multiply-adds at these peaks, FP8
-products as dot products where the processor has them; and one read of its parameters.
+Each round also measures what the processor reaches (peaks.cpp): multiply-adds of f32, dot products of bf16 and of i8, and
+reads of as many bytes as each model has parameters. A model's bound is the longer of two times: its multiply-adds at these
+peaks, those of FP8 and i8 as dot products where the processor has them; and one read of its parameters.
 
 Writes results.json and results.md beside itself, or into --output-dir. ONNX Runtime is taken from a virtual environment in
 build/host-speed, which is made and filled from PyPI when it is not there.
 """
 
 import argparse
-import importlib.util
 import json
 import os
 import pathlib
@@ -25,45 +24,28 @@ import statistics
 import subprocess
 import sys
 import time
-import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from environment import environment  # noqa: E402
+from environment import enter_environment, environment, output_of  # noqa: E402
 
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "host-speed"
-PACKAGES = ["onnxruntime", "numpy"]
+PACKAGES = {"onnxruntime": "onnxruntime", "numpy": "numpy"}
 
-# Ours, ONNX Runtime's, runs a round of each, and which part of our multiply-adds is of FP8: of attention its three
-# projections, 3 * 1152 of 3 * 1152 + 2 * 729 multiply-adds an element.
+# Ours, ONNX Runtime's, runs a round of each, and which part of our multiply-adds is one of which dot products: of
+# attention its three projections, 3 * 1152 of 3 * 1152 + 2 * 729 multiply-adds an element.
 PAIRS = [
-    ("mlp-row1", "mlp-row1-f32", 200, 1),
-    ("mlp-row1-f32", "mlp-row1-f32", 200, 0),
-    ("mlp-b1", "mlp-b1-f32", 10, 1),
-    ("mlp-b1-f32", "mlp-b1-f32", 10, 0),
-    ("mlp-b2-repeat3", "mlp-b2-repeat3-f32", 3, 1),
-    ("mlp-b2-repeat3-f32", "mlp-b2-repeat3-f32", 3, 0),
-    ("flash-attention-b1", "flash-attention-b1-f32", 5, 3456 / (3456 + 2 * 729)),
-    ("flash-attention-b1-f32", "flash-attention-b1-f32", 5, 0),
+    ("mlp-row1", "mlp-row1-f32", 200, 1, "bf16"),
+    ("mlp-row1-f32", "mlp-row1-f32", 200, 0, None),
+    ("mlp-b1", "mlp-b1-f32", 10, 1, "bf16"),
+    ("mlp-b1-i8", "mlp-b1-i8", 10, 1, "i8"),
+    ("mlp-b1-f32", "mlp-b1-f32", 10, 0, None),
+    ("mlp-b2-repeat3", "mlp-b2-repeat3-f32", 3, 1, "bf16"),
+    ("mlp-b2-repeat3-f32", "mlp-b2-repeat3-f32", 3, 0, None),
+    ("flash-attention-b1", "flash-attention-b1-f32", 5, 3456 / (3456 + 2 * 729), "bf16"),
+    ("flash-attention-b1-f32", "flash-attention-b1-f32", 5, 0, None),
 ]
-
-
-def enter_environment():
-    """Goes on in the virtual environment, if this interpreter has no ONNX Runtime."""
-    if all(importlib.util.find_spec(package) for package in PACKAGES):
-        return
-    python = WORK / "venv" / "bin" / "python"
-    if pathlib.Path(sys.prefix) == WORK / "venv":
-        sys.exit("compare.py: onnxruntime cannot be imported from build/host-speed/venv; remove that folder and try again")
-    if not python.exists():
-        venv.create(WORK / "venv", with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PACKAGES], check=True)
-    os.execv(python, [str(python), *sys.argv])
-
-
-def output_of(*command):
-    return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
 
 
 def make_models(lowc, names):
@@ -96,9 +78,10 @@ def medians(peaks):
     return statistics.median(peaks)
 
 
-def bound(gflop, fp8_part, parameter_bytes, peaks):
-    dots = peaks["bf16_gflops"] or peaks["f32_gflops"]
-    arithmetic = gflop * (fp8_part / dots + (1 - fp8_part) / peaks["f32_gflops"])
+def bound(gflop, dot_part, dots, parameter_bytes, peaks):
+    f32 = peaks["f32_gflops"]
+    rate = dots and peaks[f"{dots}_gflops"] or f32
+    arithmetic = gflop * (dot_part / rate + (1 - dot_part) / f32)
     return 1e3 * max(arithmetic, parameter_bytes * 1e-9 / peaks["read_gbytes"][str(parameter_bytes)])
 
 
@@ -128,7 +111,8 @@ class OnnxRuntime:
 
 def table(rows, peaks):
     lines = [
-        f"f32 multiply-adds {peaks['f32_gflops']:.0f} GFLOP/s; bf16 dot products {peaks['bf16_gflops']:.0f} GFLOP/s; reads of "
+        f"f32 multiply-adds {peaks['f32_gflops']:.0f} GFLOP/s; dot products of bf16 {peaks['bf16_gflops']:.0f}, of i8 "
+        f"{peaks['i8_gflops']:.0f} GFLOP/s; reads of "
         + ", ".join(f"{int(size) / 1e6:.1f} MB {rate:.0f} GB/s" for size, rate in peaks["read_gbytes"].items()),
         "",
         "| low | ms | GFLOP/s | of its bound | predicted ms | ONNX Runtime | ms | GFLOP/s | times as fast |",
@@ -173,7 +157,7 @@ def main():
     if not pairs:
         parser.error(f"--only has to name one of {', '.join(pair[0] for pair in PAIRS)}")
 
-    enter_environment()
+    enter_environment(WORK / "venv", PACKAGES)
     import onnxruntime
 
     os.sched_setaffinity(0, cores[: arguments.threads])  # children inherit it
@@ -187,7 +171,7 @@ def main():
     gflop = {}
     for number in range(arguments.rounds):
         peaks.append(json.loads(output_of(peaks_program, arguments.threads, *sizes)))
-        for (ours, other, runs, _), (our_times, other_times) in zip(pairs, times):
+        for (ours, other, runs, _, _), (our_times, other_times) in zip(pairs, times):
             report = json.loads(
                 output_of(arguments.lowc, "bench", WORK / f"{ours}.low", "--json", "--threads", arguments.threads, "--runs", runs)
             )
@@ -203,10 +187,10 @@ def main():
 
     reached = medians(peaks)
     rows = []
-    for (ours, other, _, fp8_part), (our_times, other_times) in zip(pairs, times):
+    for (ours, other, _, dot_part, dots), (our_times, other_times) in zip(pairs, times):
         row = {"low": summary(ours, our_times, gflop[ours]), "onnxruntime": summary(other, other_times, gflop[ours])}
         row |= compiled[ours]
-        row["bound_milliseconds"] = bound(gflop[ours], fp8_part, row["parameter_bytes"], reached)
+        row["bound_milliseconds"] = bound(gflop[ours], dot_part, dots, row["parameter_bytes"], reached)
         row["share_of_bound"] = row["bound_milliseconds"] / row["low"]["median_milliseconds"]
         row["ratio"] = row["onnxruntime"]["median_milliseconds"] / row["low"]["median_milliseconds"]
         rows.append(row)

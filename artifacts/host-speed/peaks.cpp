@@ -1,5 +1,5 @@
-// What the processor at hand reaches: multiply-adds of f32 and dot products of bf16 in registers, and plain reads of
-// memory, by so many threads at once.
+// What the processor at hand reaches: multiply-adds of f32, dot products of bf16 and of i8 in registers, and plain reads
+// of memory, by so many threads at once.
 //   peaks THREADS BYTES...
 // Prints JSON: GFLOP/s (a multiply-add counts two; 0 where there are no such instructions), and GB/s of reading buffers
 // of so many bytes over and over, each thread its share.
@@ -24,44 +24,36 @@ volatile float sink;
 constexpr int sums = 16;
 constexpr int64_t rounds = 20'000'000;
 
+// `step` on many sums at once, over and over. A macro: a function for one instruction set is inlined into no other.
+#define LOW_KEEP_BUSY(count, zero, step, constraint)             \
+  decltype(zero) total[count] = {};                              \
+  for (int64_t i = 0; i < rounds; ++i) {                         \
+    _Pragma("GCC unroll 16") for (int j = 0; j < (count); ++j) { \
+      total[j] = step;                                           \
+      asm volatile("" : "+" constraint(total[j]));               \
+    }                                                            \
+  }                                                              \
+  for (const auto& t : total) sink = sink + static_cast<float>(t[0])
+
 __attribute__((target("avx512f"))) void multiply_adds_512() {
-  __m512 total[sums] = {};
   const __m512 a = _mm512_set1_ps(sink), b = _mm512_set1_ps(0.5F);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int j = 0; j < sums; ++j) {
-      total[j] = _mm512_fmadd_ps(a, b, total[j]);
-      asm volatile("" : "+v"(total[j]));
-    }
-  }
-  for (const __m512& t : total) sink = sink + _mm512_reduce_add_ps(t);
+  LOW_KEEP_BUSY(sums, _mm512_setzero_ps(), _mm512_fmadd_ps(a, b, total[j]), "v");
 }
 
+constexpr int fewer_sums = 12;
 __attribute__((target("avx2,fma"))) void multiply_adds_256() {
-  constexpr int fewer = 12;
-  __m256 total[fewer] = {};
   const __m256 a = _mm256_set1_ps(sink), b = _mm256_set1_ps(0.5F);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (int j = 0; j < fewer; ++j) {
-      total[j] = _mm256_fmadd_ps(a, b, total[j]);
-      asm volatile("" : "+x"(total[j]));
-    }
-  }
-  for (const __m256& t : total) sink = sink + t[0];
+  LOW_KEEP_BUSY(fewer_sums, _mm256_setzero_ps(), _mm256_fmadd_ps(a, b, total[j]), "x");
 }
 
-__attribute__((target("avx512f,avx512bf16"))) void dot_products() {
-  __m512 total[sums] = {};
+__attribute__((target("avx512f,avx512bf16"))) void bf16_dots() {
   const __m512bh a = (__m512bh)_mm512_set1_ps(sink), b = (__m512bh)_mm512_set1_ps(0.5F);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int j = 0; j < sums; ++j) {
-      total[j] = _mm512_dpbf16_ps(total[j], a, b);
-      asm volatile("" : "+v"(total[j]));
-    }
-  }
-  for (const __m512& t : total) sink = sink + _mm512_reduce_add_ps(t);
+  LOW_KEEP_BUSY(sums, _mm512_setzero_ps(), _mm512_dpbf16_ps(total[j], a, b), "v");
+}
+
+__attribute__((target("avx512f,avx512vnni"))) void i8_dots() {
+  const __m512i a = _mm512_set1_epi32(static_cast<int>(sink)), b = _mm512_set1_epi32(0x01010101);
+  LOW_KEEP_BUSY(sums, _mm512_setzero_si512(), _mm512_dpbusd_epi32(total[j], a, b), "v");
 }
 
 __attribute__((target("avx2"))) void read_all(const char* data, size_t bytes) {
@@ -106,10 +98,11 @@ int main(int argc, char** argv) {
   __builtin_cpu_init();
   const bool wide = __builtin_cpu_supports("avx512f") != 0;
   const double f32 = wide                                 ? gflops(threads, multiply_adds_512, 2.0 * 16 * sums)
-                     : __builtin_cpu_supports("fma") != 0 ? gflops(threads, multiply_adds_256, 2.0 * 8 * 12)
+                     : __builtin_cpu_supports("fma") != 0 ? gflops(threads, multiply_adds_256, 2.0 * 8 * fewer_sums)
                                                           : 0;
-  const double bf16 = __builtin_cpu_supports("avx512bf16") != 0 ? gflops(threads, dot_products, 4.0 * 16 * sums) : 0;
-  std::printf("{\"f32_gflops\": %.1f, \"bf16_gflops\": %.1f, \"read_gbytes\": {", f32, bf16);
+  const double bf16 = __builtin_cpu_supports("avx512bf16") != 0 ? gflops(threads, bf16_dots, 4.0 * 16 * sums) : 0;
+  const double i8 = __builtin_cpu_supports("avx512vnni") != 0 ? gflops(threads, i8_dots, 8.0 * 16 * sums) : 0;
+  std::printf("{\"f32_gflops\": %.1f, \"bf16_gflops\": %.1f, \"i8_gflops\": %.1f, \"read_gbytes\": {", f32, bf16, i8);
   for (int i = 2; i < argc; ++i) {
     const size_t bytes = std::strtoull(argv[i], nullptr, 10), share = bytes / static_cast<size_t>(threads);
     std::vector<std::vector<char>> buffers(static_cast<size_t>(threads), std::vector<char>(share, 1));

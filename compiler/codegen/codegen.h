@@ -46,19 +46,24 @@ std::string kernel_name(const KernelSet& kernels, uint32_t kernel);
 // same for all targets of the target's kind, which is known. Deterministic; contains no path of this machine.
 std::string emit_source(const KernelSet& kernels, std::string_view target);
 
+// The translation unit of compile_routines.
+std::string emit_routines(std::string_view target);
+
 // Bytes of scratch that kernel runs on one tile need on `target` (the largest of the runs').
 // ErrorKind::unsupported for a contract that no kernel of the target implements, naming both.
 Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target);
 
-struct ToolchainOptions {
-  std::string clang;  // program; "" = the build's default, then clang++-19, clang++ in PATH
-};
 struct CodeObject {
   std::string target;
   std::string bytes;
   uint64_t scratch_bytes = 0;
   std::string clang_version;  // "clang version 19.1.7"
   std::string base = {};      // the target whose object has the entry points that this one lacks; "": none
+};
+struct ToolchainOptions {
+  std::string clang;  // program; "" = the build's default, then clang++-19, clang++ in PATH
+  // Of compile_routines: linked where target and clang's version agree; without, the kernels' source is compiled whole.
+  std::span<const CodeObject> routines = {};
 };
 // Compiles for all targets, in parallel. Of a target with a base (base_target) the entry points that gain by it; there is
 // no object if none does. ErrorKind::unsupported when there is no clang, and for a target that is
@@ -67,6 +72,8 @@ struct CodeObject {
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool);
+// The functions of the device library that are alike in all models (kernels/device/routines.h), as an object to link.
+Result<CodeObject> compile_routines(std::string_view target, const ToolchainOptions& options);
 // "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
 Result<std::string> toolchain_version(const ToolchainOptions& options);
 // The target that the entry points come from which a target does not compile, or "".

@@ -46,22 +46,57 @@ std::string emit_body(const KernelContract& contract, std::span<const OperandCon
                      fmt::join(parameters, ", "), emit_expr(contract.expr, inputs));
 }
 
+// The Factors of gemm.h.
+std::string factors(const KernelContract& contract, const GemmKernel& kernel) {
+  return fmt::format("Factors<{}, {}, {}, {}, {}, {}, {}>", operand_type(contract.operands[0]),
+                     operand_type(contract.operands[1]), value_type(kernel.math_a), value_type(kernel.math_b),
+                     value_type(kernel.accumulate), kernel.multiplies_pairs(contract), kernel.panels);
+}
+
+// Of gemms that are routines: products of contiguous rows with a constant, both of one format or of bytes.
+const std::set<std::string>& routine_factors() {
+  static const std::set<std::string> all = [] {
+    const Machine host = *find_machine("host");
+    std::set<std::string> found;
+    const auto add = [&](DType sum, DType a, DType b) {
+      GemmKernel kernel = gemm_kernel(host, gemm_math(host, sum, a, b), sum, 0);
+      kernel.panels = true;
+      KernelContract contract;
+      contract.operands = {{a, {Access::strided, Access::unit}}, {b, {Access::strided, Access::strided, Access::unit}}};
+      found.insert(factors(contract, kernel));
+    };
+    for (const DType type :
+         {DType::f32, DType::f16, DType::bf16, DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz})
+      add(DType::f32, type, type);
+    for (const DType a : {DType::i8, DType::u8})
+      for (const DType b : {DType::i8, DType::u8}) add(DType::i32, a, b);
+    return found;
+  }();
+  return all;
+}
+
+// The declaration of such a one, or its definition.
+std::string emit_routine(const std::string& factors) {
+  return fmt::format("LOW_ROUTINE void gemm_blocked<{}>(const Operands&, unsigned char*, Finish);\n", factors);
+}
+std::string emit_routines(const std::set<std::string>& all) {
+  std::string text = all.empty() ? "" : "#if defined(LOW_ROUTINE)\nnamespace low::device {\n";
+  for (const std::string& one : all) text += emit_routine(one);
+  return text + (all.empty() ? "" : "}  // namespace low::device\n#endif\n\n");
+}
+
+const GemmKernel* gemm_of(const KernelSet& kernels, uint32_t kernel) {
+  return kernel < kernels.contracts.size() ? std::get_if<GemmKernel>(&kernels.contracts[kernel].family) : nullptr;
+}
+
 std::string emit_family(const KernelContract& contract, const GemmKernel& kernel) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
   return fmt::format(
              "  static constexpr int rows = {};\n"
-             "  static constexpr bool pairs = {}, panels = {};\n"
-             "  using MathA = {};\n"
-             "  using MathB = {};\n"
-             "  using Accumulate = {};\n"
-             "  using A = {};\n"
-             "  using B = {};\n"
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             kernel.rows.value_or(0), kernel.multiplies_pairs(contract), kernel.panels, value_type(kernel.math_a),
-             value_type(kernel.math_b), value_type(kernel.accumulate), operand_type(operands[0]),
-             operand_type(operands[1]), operand_list(extras), operand_type(operands.back())) +
+             kernel.rows.value_or(0), operand_list(extras), operand_type(operands.back())) +
          emit_body(contract, extras, &kernel.accumulate);
 }
 
@@ -192,6 +227,7 @@ std::string emit_family(const KernelContract& contract, const AttentionKernel& k
   const std::span<const OperandContract> extras = operands.subspan(known.extras, operands.size() - known.extras - 1);
   std::string text = fmt::format(
       "  static constexpr i64 d = {}, dv = {};\n"
+      "  static constexpr bool pairs = {};\n"
       "  using Math = {};\n"
       "  using Accumulate = {};\n"
       "  using Q = {};\n"
@@ -204,11 +240,12 @@ std::string emit_family(const KernelContract& contract, const AttentionKernel& k
       "  static constexpr int mask = {}, diagonal = {}, state = {}, extras = {};\n"
       "  static constexpr bool bool_mask = {}, partial = {}, empty_is_zero = {};\n"
       "  static constexpr f64 scale = {:a}, softcap = {:a}, masked_score = {};\n",
-      kernel.d, kernel.dv, value_type(kernel.math), value_type(kernel.accumulate), operand_type(operands[0]),
-      operand_type(operands[1]), operand_type(operands[2]), optional_operand_type(contract, known.mask),
-      optional_operand_type(contract, known.state), operand_list(extras), operand_type(operands.back()), known.mask,
-      known.diagonal, known.state, known.extras, known.mask > 0 && operands[known.mask].dtype == DType::boolean,
-      kernel.partial, kernel.empty_is_zero, kernel.scale, kernel.softcap,
+      kernel.d, kernel.dv, kernel.gains_by_dots(contract), value_type(kernel.math), value_type(kernel.accumulate),
+      operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
+      optional_operand_type(contract, known.mask), optional_operand_type(contract, known.state), operand_list(extras),
+      operand_type(operands.back()), known.mask, known.diagonal, known.state, known.extras,
+      known.mask > 0 && operands[known.mask].dtype == DType::boolean, kernel.partial, kernel.empty_is_zero,
+      kernel.scale, kernel.softcap,
       std::isfinite(kernel.masked_score) ? fmt::format("{:a}", kernel.masked_score) : "-math::infinity_f64");
   if (!kernel.partial) text += emit_body(contract, extras, &kernel.accumulate);
   return text;
@@ -233,7 +270,9 @@ std::string_view family_function(const KernelSet& kernels, uint32_t kernel) {
 }
 
 std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
-  std::string text = fmt::format("struct {} {{\n", kernel_name(kernels, kernel));
+  const GemmKernel* const gemm = gemm_of(kernels, kernel);
+  const std::string base = gemm == nullptr ? "" : fmt::format("\n    : {}", factors(kernels.contracts[kernel], *gemm));
+  std::string text = fmt::format("struct {}{} {{\n", kernel_name(kernels, kernel), base);
   if (kernel >= kernels.contracts.size()) {
     text += emit_copy(kernels.copies[kernel - kernels.contracts.size()]);
   } else {
@@ -243,7 +282,7 @@ std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
 }
 
 std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t entry) {
-  const bool everywhere = has_pairs(kernels, entry);
+  const bool everywhere = gains_by_dots(kernels, entry);
   std::string text = everywhere ? "" : fmt::format("#ifndef {}\n", without_other_entries);
   text += fmt::format(fmt::runtime(kind.entry_head), entry) +
           "  using namespace low::device;\n"
@@ -303,6 +342,23 @@ class Headers {
 
 }  // namespace
 
+std::string emit_routines(std::string_view target) {
+  const CodegenTarget* const known = find_target(target);
+  LOW_CHECK(known != nullptr);
+  Headers headers(*known->kind);
+  headers.add("runtime/format/abi.h");
+  headers.add(fmt::format("{}gemm.h", known->kind->kernels));
+  return std::move(headers).text() + emit_routines(routine_factors());
+}
+
+bool dots_are_routines(const KernelSet& kernels) {
+  return std::ranges::all_of(kernels.contracts, [](const KernelContract& contract) {
+    if (!gains_by_dots(contract)) return true;
+    const auto* const gemm = std::get_if<GemmKernel>(&contract.family);
+    return gemm != nullptr && !gemm->rows && routine_factors().contains(factors(contract, *gemm));
+  });
+}
+
 std::string emit_source(const KernelSet& kernels, std::string_view target) {
   const CodegenTarget* const known = find_target(target);
   LOW_CHECK(known != nullptr);
@@ -317,7 +373,15 @@ std::string emit_source(const KernelSet& kernels, std::string_view target) {
   for (uint32_t kernel = 0; kernel < count; ++kernel) families.insert(family_function(kernels, kernel));
   for (const std::string_view family : families) headers.add(fmt::format("{}{}.h", known->kind->kernels, family));
   text += std::move(headers).text();
-  text += "// ---- kernels ----\nnamespace low::device {\nnamespace {\n\n";
+  text += "// ---- kernels ----\n";
+  std::set<std::string> routines;
+  for (uint32_t kernel = 0; kernel < count; ++kernel) {
+    if (const GemmKernel* const gemm = gemm_of(kernels, kernel))
+      if (const std::string own = factors(kernels.contracts[kernel], *gemm); routine_factors().contains(own))
+        routines.insert(own);
+  }
+  text += emit_routines(routines);
+  text += "namespace low::device {\nnamespace {\n\n";
   for (uint32_t kernel = 0; kernel < count; ++kernel) text += emit_kernel(kernels, kernel);
   text += "}  // namespace\n}  // namespace low::device\n\n// ---- entry points ----\n";
   for (size_t entry = 0; entry < kernels.entries.size(); ++entry) text += emit_entry(kernels, *known->kind, entry);

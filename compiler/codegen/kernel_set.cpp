@@ -48,9 +48,9 @@ KernelSet collect_kernels(const TileGraph& graph, const Schedule& schedule) {
   return kernels;
 }
 
-bool has_pairs(const KernelSet& kernels, size_t entry) {
+bool gains_by_dots(const KernelSet& kernels, size_t entry) {
   return std::ranges::any_of(kernels.entries[entry], [&](uint32_t kernel) {
-    return kernel < kernels.contracts.size() && multiplies_pairs(kernels.contracts[kernel]);
+    return kernel < kernels.contracts.size() && gains_by_dots(kernels.contracts[kernel]);
   });
 }
 

@@ -34,6 +34,7 @@ constexpr const char* host_options[] = {"-x",
                                         "-fuse-ld=lld",
                                         "-Wl,--build-id=none",
                                         "-Wl,--strip-all",
+                                        "-Wl,--gc-sections",
                                         "-Wl,-z,defs",
                                         "-w",
                                         "-fbracket-depth=4096"};
@@ -42,15 +43,19 @@ constexpr std::string_view host_entry_head =
     "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, "
     "uint32_t tile,\n"
     "                                                                     unsigned char* scratch) {{\n";
-constexpr CodeKind host{".so", host_options, "compiler/kernels/device/target_host.h", "compiler/kernels/device/",
-                        host_entry_head};
+constexpr CodeKind host{.object_suffix = ".so",
+                        .options = host_options,
+                        .target_header = "compiler/kernels/device/target_host.h",
+                        .kernels = "compiler/kernels/device/",
+                        .entry_head = host_entry_head};
 
 constexpr const char* x86_64_v3[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3"};
 constexpr const char* x86_64_v4[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4",
                                      "-mprefer-vector-width=512"};
 
-constexpr const char* x86_64_v4_bf16[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4", "-mavx512bf16",
-                                          "-mavx512vbmi", "-mprefer-vector-width=512"};
+constexpr const char* x86_64_v4_bf16[] = {
+    "--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4", "-mavx512bf16", "-mavx512vbmi", "-mavx512vnni",
+    "-mprefer-vector-width=512"};
 
 constexpr std::array target_rows = {
     CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3,

@@ -26,14 +26,17 @@ struct CodegenTarget {
   std::string_view macro;                // defined for the emitted source
   std::span<const char* const> options;  // of clang: the instruction set
   device::Tiling tiling;
-  // The target that has entry points without pairs (see kernels/device/products.h) for this one; "": it has its own.
+  // The target that has entry points without dot products (see kernels/device/products.h) for this one; "": it has its
+  // own.
   std::string_view base = "";
 };
 
-// Defined for the emitted source where entry points without pairs are left out.
-inline constexpr std::string_view without_other_entries = "LOW_PAIRS_ALONE";
-// Whether the entry point has a kernel that multiplies pairs where a target has dot products of them.
-bool has_pairs(const KernelSet& kernels, size_t entry);
+// Defined for the emitted source where entry points without dot products are left out.
+inline constexpr std::string_view without_other_entries = "LOW_DOTS_ALONE";
+// Whether the entry point has a kernel that uses dot products where a target has them.
+bool gains_by_dots(const KernelSet& kernels, size_t entry);
+// Whether what uses dot products are routines alone (compile_routines), so that all other code is the base's.
+bool dots_are_routines(const KernelSet& kernels);
 
 const CodegenTarget* find_target(std::string_view name);  // null when there is none
 std::string known_targets();                              // for messages: "a, b"

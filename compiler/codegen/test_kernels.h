@@ -24,7 +24,8 @@ inline bool cpu_runs(std::string_view target) {
   const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                   __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-  const bool bf16 = v4 && __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512vbmi") != 0;
+  const bool bf16 = v4 && __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
+                    __builtin_cpu_supports("avx512vnni") != 0;
   return target == "host-x86-64-v4-bf16" ? bf16 : target == "host-x86-64-v4" ? v4 : v3;
 }
 

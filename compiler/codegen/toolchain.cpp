@@ -10,6 +10,7 @@
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/subprocess.h"
 #include "compiler/codegen/targets.h"
+#include "runtime/tensor/tensor_file.h"
 
 namespace low {
 namespace {
@@ -54,14 +55,12 @@ Result<Compiler> find_compiler(const ToolchainOptions& options) {
                           fmt::join(programs, ", "), programs.size() == 1 ? "is" : "are"));
 }
 
-std::vector<std::string> arguments_of(const std::string& program, const CodegenTarget& target,
-                                      const std::string& output) {
-  std::vector<std::string> arguments = {program, "--no-default-config"};
+// Up to the source and what is linked to it.
+std::vector<std::string> arguments_of(const Compiler& compiler, const CodegenTarget& target) {
+  std::vector<std::string> arguments = {compiler.program, "--no-default-config"};
   arguments.insert(arguments.end(), target.kind->options.begin(), target.kind->options.end());
   arguments.insert(arguments.end(), target.options.begin(), target.options.end());
   arguments.push_back(fmt::format("-D{}", target.macro));
-  if (!target.base.empty()) arguments.push_back(fmt::format("-D{}", without_other_entries));
-  arguments.insert(arguments.end(), {"-", "-o", output});
   return arguments;
 }
 
@@ -84,28 +83,90 @@ bool unknown_to_clang(const std::string& diagnostic) {
          diagnostic.find("unsupported option") != std::string::npos;
 }
 
-Result<CodeObject> compile(const Compiler& compiler, const CodegenTarget& target, const std::string& source) {
-  LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  const std::string output = folder.path() + "/kernels" + std::string(target.kind->object_suffix);
-  LOW_TRY(const ProcessResult result, run_process(arguments_of(compiler.program, target, output), source, folder));
-  if (!result.started || result.status != 0) {
-    const std::string diagnostic = first_diagnostic(result.output);
-    if (unknown_to_clang(diagnostic)) {
-      return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program,
-                                                      compiler.version, target.name, diagnostic));
-    }
-    // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the
-    // installation.
-    const bool ours = result.started && diagnostic.find("<stdin>") != std::string::npos;
-    return fail(ours ? ErrorKind::internal : ErrorKind::unsupported,
-                fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,
-                            compiler.version, target.name, result.status, diagnostic));
+// Runs clang for a file in `folder`, whose bytes it returns.
+Result<std::string> run_clang(const Compiler& compiler, const CodegenTarget& target, std::vector<std::string> arguments,
+                              const std::string& source, const std::string& file, const TemporaryFolder& folder) {
+  const std::string output = folder.path() + "/" + file;
+  arguments.insert(arguments.end(), {"-o", output});
+  LOW_TRY(const ProcessResult result, run_process(arguments, source, folder));
+  if (result.started && result.status == 0) return read_whole_file(output);
+  const std::string diagnostic = first_diagnostic(result.output);
+  if (unknown_to_clang(diagnostic)) {
+    return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program,
+                                                    compiler.version, target.name, diagnostic));
   }
-  CodeObject object;
-  object.target = target.name;
-  LOW_TRY(object.bytes, read_whole_file(output));
+  // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the
+  // installation.
+  const bool ours = result.started && diagnostic.find("<stdin>") != std::string::npos;
+  return fail(ours ? ErrorKind::internal : ErrorKind::unsupported,
+              fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,
+                          compiler.version, target.name, result.status, diagnostic));
+}
+
+// "kernels.o" in the folder, of the source.
+Result<std::string> compile_source(const Compiler& compiler, const CodegenTarget& target, const std::string& source,
+                                   std::span<const std::string> macros, const TemporaryFolder& folder) {
+  std::vector<std::string> arguments = arguments_of(compiler, target);
+  for (const std::string& macro : macros) arguments.push_back("-D" + macro);
+  arguments.insert(arguments.end(), {"-c", "-"});
+  return run_clang(compiler, target, std::move(arguments), source, "kernels.o", folder);
+}
+
+// The code object of "kernels.o" and routines.
+Result<CodeObject> link_kernels(const Compiler& compiler, const CodegenTarget& target, const CodeObject* routines,
+                                const TemporaryFolder& folder) {
+  std::vector<std::string> arguments = arguments_of(compiler, target);
+  arguments.insert(arguments.end(), {"-x", "none", folder.path() + "/kernels.o"});
+  if (routines != nullptr) {
+    const std::string file = folder.path() + "/routines.o";
+    LOW_TRY_VOID(write_file(file, std::as_bytes(std::span(routines->bytes))));
+    arguments.push_back(file);
+  }
+  CodeObject object{.target = std::string(target.name), .bytes = {}, .clang_version = compiler.version};
+  LOW_TRY(object.bytes, run_clang(compiler, target, std::move(arguments), "",
+                                  "kernels" + std::string(target.kind->object_suffix), folder));
   return object;
 }
+
+// What one run of clang makes: an object of its target, and of others that differ from it by routines.
+struct Unit {
+  const CodegenTarget* target;
+  std::vector<const CodegenTarget*> variants;
+};
+
+class KernelCompiler {
+ public:
+  KernelCompiler(Compiler compiler, std::span<const CodeObject> routines, const std::string& source)
+      : compiler_(std::move(compiler)), routines_(routines), source_(source) {}
+
+  // Null when there are none of the compiler's version.
+  const CodeObject* routines_for(const CodegenTarget& target) const {
+    const auto found = std::ranges::find_if(routines_, [&](const CodeObject& object) {
+      return object.target == target.name && object.clang_version == compiler_.version;
+    });
+    return found == routines_.end() ? nullptr : &*found;
+  }
+
+  Result<std::vector<CodeObject>> compile(const Unit& unit) const {
+    LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
+    const CodeObject* const own = routines_for(*unit.target);
+    std::vector<std::string> macros;
+    if (own != nullptr) macros.emplace_back("LOW_ROUTINE=extern template");
+    if (!unit.target->base.empty()) macros.emplace_back(without_other_entries);
+    LOW_TRY_VOID(compile_source(compiler_, *unit.target, source_, macros, folder));
+    std::vector<CodeObject> objects;
+    LOW_TRY(objects.emplace_back(), link_kernels(compiler_, *unit.target, own, folder));
+    for (const CodegenTarget* variant : unit.variants) {
+      LOW_TRY(objects.emplace_back(), link_kernels(compiler_, *variant, routines_for(*variant), folder));
+    }
+    return objects;
+  }
+
+ private:
+  Compiler compiler_;
+  std::span<const CodeObject> routines_;
+  const std::string& source_;
+};
 
 }  // namespace
 
@@ -114,35 +175,59 @@ Result<std::string> toolchain_version(const ToolchainOptions& options) {
   return std::move(compiler.version);
 }
 
+Result<CodeObject> compile_routines(std::string_view target, const ToolchainOptions& options) {
+  const CodegenTarget* const known = find_target(target);
+  LOW_CHECK(known != nullptr);
+  LOW_TRY(const Compiler compiler, find_compiler(options));
+  LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
+  const std::string macros[] = {"LOW_ROUTINE=template"};
+  CodeObject object{.target = std::string(target), .bytes = {}, .clang_version = compiler.version};
+  LOW_TRY(object.bytes, compile_source(compiler, *known, emit_routines(target), macros, folder));
+  return object;
+}
+
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool) {
-  const auto paired = static_cast<size_t>(std::ranges::count_if(
-      std::views::iota(size_t{0}, kernels.entries.size()), [&](size_t entry) { return has_pairs(kernels, entry); }));
-  struct Job {
-    const CodegenTarget* target;
-    uint64_t scratch_bytes;
-  };
-  std::vector<Job> jobs;
+  const auto with_dots =
+      static_cast<size_t>(std::ranges::count_if(std::views::iota(size_t{0}, kernels.entries.size()),
+                                                [&](size_t entry) { return gains_by_dots(kernels, entry); }));
+  std::vector<uint64_t> scratch;
   for (const std::string& name : targets) {
-    LOW_TRY(const uint64_t bytes, scratch_bytes(kernels, name));
-    const CodegenTarget* const target = find_target(name);
-    if (target->base.empty() || paired > 0) jobs.push_back({target, bytes});
+    LOW_TRY(scratch.emplace_back(), scratch_bytes(kernels, name));
   }
-  LOW_TRY(const Compiler compiler, find_compiler(options));
-  std::vector<std::optional<Result<CodeObject>>> results(jobs.size());
-  pool.parallel_for(static_cast<int64_t>(jobs.size()), [&](int64_t i) {
-    const auto index = static_cast<size_t>(i);
-    results[index] = compile(compiler, *jobs[index].target, source);
+  LOW_TRY(Compiler compiler, find_compiler(options));
+  const KernelCompiler kernel_compiler(std::move(compiler), options.routines, source);
+  std::vector<Unit> units;
+  for (const std::string& name : targets) {
+    const CodegenTarget* const target = find_target(name);
+    if (target->base.empty()) units.push_back({target, {}});
+  }
+  for (const std::string& name : targets) {
+    const CodegenTarget* const target = find_target(name);
+    if (target->base.empty() || with_dots == 0) continue;
+    const auto base = std::ranges::find_if(units, [&](const Unit& unit) { return unit.target->name == target->base; });
+    const bool relinks = base != units.end() && kernel_compiler.routines_for(*target) != nullptr &&
+                         kernel_compiler.routines_for(*base->target) != nullptr && dots_are_routines(kernels);
+    if (relinks) {
+      base->variants.push_back(target);
+    } else {
+      units.push_back({target, {}});
+    }
+  }
+  std::vector<std::optional<Result<std::vector<CodeObject>>>> results(units.size());
+  pool.parallel_for(static_cast<int64_t>(units.size()), [&](int64_t i) {
+    results[static_cast<size_t>(i)] = kernel_compiler.compile(units[static_cast<size_t>(i)]);
   });
   std::vector<CodeObject> objects;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    LOW_TRY(CodeObject object, std::move(*results[i]));
-    object.scratch_bytes = jobs[i].scratch_bytes;
-    object.clang_version = compiler.version;
-    if (paired < kernels.entries.size()) object.base = jobs[i].target->base;
-    objects.push_back(std::move(object));
+  for (size_t i = 0; i < units.size(); ++i) {
+    LOW_TRY(std::vector<CodeObject> made, std::move(*results[i]));
+    if (with_dots < kernels.entries.size()) made.front().base = units[i].target->base;
+    std::ranges::move(made, std::back_inserter(objects));
   }
+  std::ranges::sort(objects, {}, [&](const CodeObject& object) { return std::ranges::find(targets, object.target); });
+  for (CodeObject& object : objects)
+    object.scratch_bytes = scratch[static_cast<size_t>(std::ranges::find(targets, object.target) - targets.begin())];
   return objects;
 }
 

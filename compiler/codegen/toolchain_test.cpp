@@ -39,7 +39,7 @@ std::vector<std::string> all_targets() {
 TEST(Emit, SourceIsReadableAndHasNoPath) {
   const std::string source = emit_source(small_kernels(), "host-x86-64-v3");
   EXPECT_EQ(source, emit_source(small_kernels(), "host-x86-64-v3"));
-  EXPECT_THAT(source, HasSubstr("struct gemm_0 {\n  static constexpr int rows = 5;"));
+  EXPECT_THAT(source, HasSubstr("struct gemm_0\n    : Factors<OperandOf<f32, Access::strided, Access::unit>"));
   EXPECT_THAT(source, HasSubstr("case 2: copy<copy_2>(*launch, command, scratch); break;"));
   EXPECT_THAT(source, HasSubstr("low_entry_2"));
   EXPECT_THAT(source, Not(HasSubstr(LOW_SOURCE_DIR)));
@@ -102,6 +102,54 @@ TEST(Toolchain, ATargetWithABase) {
   EXPECT_THAT(objects[1].bytes, Not(HasSubstr("low_entry_1")));
   kernels.entries = {{0, 2}};
   EXPECT_EQ(compile()[1].base, "");
+}
+
+// Routines of the compiler's version are linked. Those of a target with a base make its object of the base's code where
+// all that it gains by are routines; otherwise it is compiled by itself.
+TEST(Toolchain, Routines) {
+  ThreadPool pool(1);
+  const std::string targets[] = {"host-x86-64-v4", "host-x86-64-v4-bf16"};
+  std::vector<CodeObject> routines;
+  for (const std::string& target : targets) {
+    auto made = compile_routines(target, {});
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ(made->bytes, compile_routines(target, {})->bytes);
+    EXPECT_THAT(made->bytes, Not(HasSubstr("/tmp")));
+    routines.push_back(std::move(*made));
+  }
+  const OperandContract rows{DType::f8e5m2, {Access::strided, Access::unit}};
+  KernelContract gemm{.family = GemmKernel{.math_a = DType::bf16, .math_b = DType::bf16, .panels = true}};
+  gemm.operands = {rows, rows, {DType::f32, rows.access}};
+  gemm.operands[1].access = {Access::strided, Access::strided, Access::unit};
+  gemm.expr = testing::identity(DType::f32);
+  KernelSet kernels = small_kernels();
+  kernels.contracts[0] = gemm;
+  kernels.runs[0] = {0, {20, 16, 7}};
+  const auto compile = [&](std::span<const CodeObject> linked) {
+    return compile_kernels(kernels, emit_source(kernels, targets[0]), targets, {.routines = linked}, pool);
+  };
+  const auto object = compile(routines);
+  ASSERT_TRUE(object) << object.error().message;
+  ASSERT_EQ(object->size(), 2u);
+  EXPECT_EQ((*object)[1].target, targets[1]);
+  EXPECT_EQ((*object)[1].base, "");
+  EXPECT_THAT((*object)[1].bytes, HasSubstr("low_entry_1"));
+  EXPECT_NE((*object)[0].bytes, (*object)[1].bytes);
+  // Others are not looked at.
+  std::vector<CodeObject> broken = routines;
+  for (CodeObject& one : broken) one.bytes = "nothing that can be linked";
+  const auto refused = compile(broken);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  for (CodeObject& one : broken) one.clang_version = "clang version 3.4";
+  const auto whole = compile(broken);
+  ASSERT_TRUE(whole) << whole.error().message;
+  EXPECT_EQ((*whole)[1].base, targets[0]);
+  // Transposed rows are no routine's.
+  kernels.contracts[0].operands[0].access = {Access::unit, Access::strided};
+  const auto apart = compile(routines);
+  ASSERT_TRUE(apart) << apart.error().message;
+  EXPECT_EQ((*apart)[1].base, targets[0]);
 }
 
 TEST(Toolchain, MissingOrWrongClang) {

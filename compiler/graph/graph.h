@@ -19,6 +19,7 @@
 #include "compiler/graph/expr.h"
 #include "compiler/graph/ops/attributes.h"
 #include "runtime/base/error.h"
+#include "runtime/base/thread_pool.h"
 #include "runtime/tensor/tensor.h"
 
 namespace low {
@@ -124,7 +125,8 @@ ConstantsByHash constants_by_hash(const Graph& graph);
 std::string constant_hash(const Tensor& tensor);
 // The same, computed once.
 const std::string& constant_hash(const Constant& constant);
-// SHA-256 (hex) of the printed graph: what a plan says it belongs to.
+// SHA-256 (hex) of the printed graph: what a plan says it belongs to. A pool helps with large constants.
 std::string digest(const Graph& graph);
+std::string digest(const Graph& graph, ThreadPool& pool);
 
 }  // namespace low

@@ -121,14 +121,14 @@ void print_region(const Graph& graph, const std::string& indent, std::string& ou
   }
 }
 
-void collect(const Graph& graph, ConstantsByHash& out) {
+// Those that print by hash.
+template <typename F>
+void for_each_large_constant(const Graph& graph, const F& f) {
   for (const Op& op : graph.ops()) {
     if (const auto* constant = std::get_if<Constant>(&op.attributes)) {
-      if (constant->tensor->elements() > max_inline_elements) {
-        out.emplace_back(constant_hash(*constant), constant->tensor);
-      }
+      if (constant->tensor->elements() > max_inline_elements) f(*constant);
     } else if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) {
-      collect(*repeat->body, out);
+      for_each_large_constant(*repeat->body, f);
     }
   }
 }
@@ -145,7 +145,8 @@ std::string print(const Graph& graph) {
 
 ConstantsByHash constants_by_hash(const Graph& graph) {
   ConstantsByHash out;
-  collect(graph, out);
+  for_each_large_constant(
+      graph, [&](const Constant& constant) { out.emplace_back(constant_hash(constant), constant.tensor); });
   return out;
 }
 
@@ -159,5 +160,13 @@ const std::string& constant_hash(const Constant& constant) {
 }
 
 std::string digest(const Graph& graph) { return hash_text(print(graph)); }
+
+std::string digest(const Graph& graph, ThreadPool& pool) {
+  std::vector<const Constant*> large;
+  for_each_large_constant(graph, [&](const Constant& constant) { large.push_back(&constant); });
+  pool.parallel_for(static_cast<int64_t>(large.size()),
+                    [&](int64_t i) { constant_hash(*large[static_cast<size_t>(i)]); });
+  return digest(graph);
+}
 
 }  // namespace low

@@ -281,11 +281,11 @@ std::string unimplemented(const KernelContract& contract) {
       contract.family);
 }
 
-bool multiplies_pairs(const KernelContract& contract) {
+bool gains_by_dots(const KernelContract& contract) {
   return std::visit(
       [&](const auto& kernel) {
-        if constexpr (requires { kernel.multiplies_pairs(contract); }) {
-          return kernel.multiplies_pairs(contract);
+        if constexpr (requires { kernel.gains_by_dots(contract); }) {
+          return kernel.gains_by_dots(contract);
         } else {
           return false;
         }

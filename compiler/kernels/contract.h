@@ -105,8 +105,8 @@ size_t picked_operand(const KernelContract& contract);
 // Matrix operations of one run, a multiply-add counting two: 2 m n k of gemm, 2 m n (d + dv) of attention, 0 of others.
 double matrix_flop(const KernelContract& contract, const Shape& extents);
 
-// Whether it multiplies pairs of bf16 where a target has dot products of them.
-bool multiplies_pairs(const KernelContract& contract);
+// Whether it uses dot products of narrow elements where a target has them.
+bool gains_by_dots(const KernelContract& contract);
 
 // Sets the fields that say how the kernel goes about runs of these extents; operands are known.
 void configure(KernelContract& contract, const Shape& extents);

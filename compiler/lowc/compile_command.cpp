@@ -31,6 +31,7 @@ Prediction predict(const PlannedProgram& planned, int threads) {
   const Processor processor{.threads = static_cast<uint32_t>(threads),
                             .f32_flop_per_cycle = host_f32_flop_per_cycle(),
                             .bf16_flop_per_cycle = host_bf16_flop_per_cycle(),
+                            .int8_flop_per_cycle = host_int8_flop_per_cycle(),
                             .clock_hz = host_clock_hz};
   return {.milliseconds = cost_report(planned.graph, on_processor(planned.machine, processor)).seconds * 1e3,
           .threads = threads};
@@ -89,8 +90,8 @@ Result<void> run(const CompileCommand& command) {
   if (!command.output.empty()) {
     LOW_TRY(const auto targets, select_targets(options, machine));
   }
-  LOW_TRY(const LoadedModel model, load_model(command.model));
   ThreadPool pool(command.model.threads);
+  LOW_TRY(const LoadedModel model, load_model(command.model, pool));
   uint64_t package_bytes = 0;
   std::optional<Compilation> compilation;
   if (!command.output.empty()) {
@@ -99,9 +100,7 @@ Result<void> run(const CompileCommand& command) {
     compilation = std::move(*compiled);
     StageTimer timer(options);
     timer.begin("write");
-    LOW_TRY(const std::string bytes, write_package(*compilation, model.provenance));
-    LOW_TRY_VOID(write_file(command.output, std::as_bytes(std::span(bytes))));
-    package_bytes = bytes.size();
+    LOW_TRY(package_bytes, write_package(*compilation, model.provenance, command.output, pool));
   }
   if (command.print == "import") {
     write_stdout(print(model.graph));

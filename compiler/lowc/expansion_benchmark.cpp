@@ -136,8 +136,8 @@ Result<void> benchmark_expansion(const CompileCommand& command) {
   LOW_TRY(CompileOptions options, compile_options(command.model));
   options.passes.keep_single_repeats = command.keep_repeats;
   LOW_TRY(const Machine machine, select_machine(options));
-  LOW_TRY(const LoadedModel model, load_model(command.model));
   ThreadPool pool(command.model.threads);
+  LOW_TRY(const LoadedModel model, load_model(command.model, pool));
   const auto in_model = [&](const Error& error) { return in_context(command.model.model, error); };
   const auto graph = graph_for(machine, model.graph, options.passes);
   if (!graph) return in_model(graph.error());

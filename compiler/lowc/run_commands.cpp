@@ -195,7 +195,7 @@ Result<void> verify(const VerifyCommand& command) {
   if (command.interpret && !command.package.empty())
     return fail(ErrorKind::usage, "--interpret and --package exclude each other");
   ThreadPool pool(command.model.threads);
-  LOW_TRY(const LoadedModel model, load_model(command.model, command.inputs, !command.package.empty()));
+  LOW_TRY(const LoadedModel model, load_model(command.model, pool, command.inputs, !command.package.empty()));
   InputOptions inputs_options = command.inputs;
   inputs_options.random = true;  // whatever is not given
   LOW_TRY(const std::vector<Tensor> inputs, bind_inputs(input_slots(model.graph), inputs_options));

@@ -109,8 +109,8 @@ Result<void> benchmark_search(const CompileCommand& command) {
       machines.push_back(std::move(machine));
     }
   }
-  LOW_TRY(const LoadedModel model, load_model(command.model));
   ThreadPool pool(command.model.threads);
+  LOW_TRY(const LoadedModel model, load_model(command.model, pool));
   JsonWriter json;
   json.begin_object().member("version", 1).member("model", command.model.model).key("machines").begin_array();
   std::string text;

@@ -119,15 +119,25 @@ Result<CompileOptions> compile_options(const ModelOptions& options) {
 
 bool is_package(const std::string& path) { return path.ends_with(".low"); }
 
-Result<LoadedModel> load_model(const ModelOptions& options, const InputOptions& inputs, bool as_in_package) {
+Result<LoadedModel> load_model(const ModelOptions& options, ThreadPool& pool, const InputOptions& inputs,
+                               bool as_in_package) {
   LOW_TRY(CompileOptions compile, compile_options(options));
   LOW_TRY(compile.frontend.inputs, input_files(inputs));
   compile.frontend.constant_initializers = as_in_package;
   StageTimer stages(compile);
   stages.begin("import");
   LOW_TRY(const AlignedBytes bytes, read_file(options.model));
-  LOW_TRY(Graph graph, within_memory("import", [&] { return import_onnx(bytes, options.model, compile.frontend); }));
-  return LoadedModel{.graph = std::move(graph), .provenance = {.model_sha256 = sha256_hex(bytes), .model_name = {}}};
+  Result<Graph> graph;
+  Provenance provenance;
+  pool.parallel_for(2, [&](int64_t half) {
+    if (half == 0) {
+      graph = within_memory("import", [&] { return import_onnx(bytes, options.model, compile.frontend); });
+    } else {
+      provenance.model_sha256 = sha256_hex(bytes);
+    }
+  });
+  LOW_TRY_VOID(graph);
+  return LoadedModel{.graph = std::move(*graph), .provenance = std::move(provenance)};
 }
 
 Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, const InputOptions& inputs,
@@ -137,13 +147,12 @@ Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, c
     return Package::open(options.model);
   }
   LOW_TRY(const CompileOptions compile, compile_options(options));
-  LOW_TRY(const LoadedModel model, load_model(options, inputs));
+  LOW_TRY(const LoadedModel model, load_model(options, pool, inputs));
   auto compilation = compile_graph(model.graph, compile, pool);
   if (!compilation) return in_context(options.model, compilation.error());
   StageTimer stages(compile);
   stages.begin("write");
-  LOW_TRY(std::string bytes, write_package(*compilation, model.provenance));
-  return Package::from_bytes(std::move(bytes), options.model);
+  return Package::from_bytes(write_package(*compilation, model.provenance), options.model);
 }
 
 std::vector<Slot> input_slots(const Program& program) { return slots_of(program.inputs); }

@@ -30,7 +30,7 @@ struct LoadedModel {
 };
 // The tensors that are given say what dimensions the model leaves open, and replace initializers that are inputs too
 // (unless the model is to agree with a package).
-Result<LoadedModel> load_model(const ModelOptions& options, const InputOptions& inputs = {},
+Result<LoadedModel> load_model(const ModelOptions& options, ThreadPool& pool, const InputOptions& inputs = {},
                                bool as_in_package = false);
 bool is_package(const std::string& path);  // by extension: .low
 

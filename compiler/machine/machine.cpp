@@ -120,7 +120,9 @@ Machine on_processor(const Machine& machine, const Processor& processor) {
   changed.clock_hz = processor.clock_hz;
   const double width = processor.f32_flop_per_cycle / matmul_rate(machine, DType::f32, DType::f32).flop_per_cycle;
   for (MathRate& rate : changed.math)
-    rate.flop_per_cycle = rate.a == DType::bf16 ? processor.bf16_flop_per_cycle : rate.flop_per_cycle * width;
+    rate.flop_per_cycle = rate.a == DType::bf16 ? processor.bf16_flop_per_cycle
+                          : is_integer(rate.a)  ? processor.int8_flop_per_cycle
+                                                : rate.flop_per_cycle * width;
   changed.vector_flop_per_cycle *= width;
   const double clock = processor.clock_hz / machine.clock_hz;
   const double share = static_cast<double>(processor.threads) / machine.tiles;

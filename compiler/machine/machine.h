@@ -73,7 +73,7 @@ Result<Machine> machine_for_target(std::string_view target);
 struct Processor {
   uint32_t threads = 1;
   // Of one thread; a multiply-add counts two.
-  double f32_flop_per_cycle = 64, bf16_flop_per_cycle = 128;
+  double f32_flop_per_cycle = 64, bf16_flop_per_cycle = 128, int8_flop_per_cycle = 256;
   double clock_hz = 3.6e9;
 };
 // A machine of logical tiles as this processor runs it, for predictions: tiles take turns, arithmetic has the

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <deque>
+
 #include "compiler/codegen/targets.h"
 #include "compiler/package/build_info.h"
 
@@ -10,13 +12,20 @@ namespace {
 
 std::span<const std::byte> as_bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-}  // namespace
+// What a package holds; the compilation's bytes are borrowed.
+struct Contents {
+  std::deque<std::string> made;
+  ArchiveEntries entries;
 
-Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance) {
+  void add(std::string name, std::span<const std::byte> bytes) { entries.emplace(std::move(name), bytes); }
+  void add(std::string name, std::string text) { add(std::move(name), as_bytes(made.emplace_back(std::move(text)))); }
+};
+
+Contents contents_of(const Compilation& compilation, const Provenance& provenance) {
   LOW_CHECK(!compilation.objects.empty());
   const std::string folder = fmt::format("variants/{}/", compilation.planned.machine.name);
   VariantInfo variant{.machine = compilation.planned.machine.name, .targets = {}};
-  ArchiveEntries entries;
+  Contents contents;
 
   std::vector<KernelInfo> kernels;
   const size_t count = compilation.kernels.contracts.size() + compilation.kernels.copies.size();
@@ -29,18 +38,16 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
                                .scratch_bytes = object.scratch_bytes,
                                .kernels = kernels,
                                .base = object.base});
-    entries.emplace(file, as_bytes(object.bytes));
+    contents.add(file, as_bytes(object.bytes));
   }
 
   // A parameter is stored once, under the hash of its bytes.
   for (const ConstantBox& constant : compilation.planned.graph.constants())
-    entries.emplace("parameters/" + constant.sha256(), constant.tensor()->bytes());
+    contents.add("parameters/" + constant.sha256(), constant.tensor()->bytes());
 
-  const std::string plan = print(compilation.planned.plan());
-  const std::string program = serialize(compilation.program);
-  entries.emplace(folder + "plan.txt", as_bytes(plan));
-  entries.emplace(folder + "program.bin", as_bytes(program));
-  entries.emplace(folder + "source.cpp", as_bytes(compilation.source));
+  contents.add(folder + "plan.txt", print(compilation.planned.plan()));
+  contents.add(folder + "program.bin", serialize(compilation.program));
+  contents.add(folder + "source.cpp", as_bytes(compilation.source));
 
   const Manifest manifest{.producer = fmt::format("lowc {}", build_version()),
                           .source_hash = std::string(build_source_hash()),
@@ -49,9 +56,19 @@ Result<std::string> write_package(const Compilation& compilation, const Provenan
                           .model_sha256 = provenance.model_sha256,
                           .model_name = provenance.model_name,
                           .variants = {std::move(variant)}};
-  const std::string manifest_text = serialize(manifest);
-  entries.emplace("manifest.json", as_bytes(manifest_text));
-  return write_archive(entries);
+  contents.add("manifest.json", serialize(manifest));
+  return contents;
+}
+
+}  // namespace
+
+std::string write_package(const Compilation& compilation, const Provenance& provenance) {
+  return write_archive(contents_of(compilation, provenance).entries);
+}
+
+Result<uint64_t> write_package(const Compilation& compilation, const Provenance& provenance, const std::string& path,
+                               ThreadPool& pool) {
+  return write_archive(contents_of(compilation, provenance).entries, path, pool);
 }
 
 }  // namespace low

@@ -1,4 +1,4 @@
-// A compiled model -> the bytes of its package; see runtime/format/package.h.
+// A compiled model -> its package; see runtime/format/package.h.
 #pragma once
 
 #include <string>
@@ -11,6 +11,10 @@ struct Provenance {
   std::string model_sha256;
   std::string model_name;
 };
-Result<std::string> write_package(const Compilation& compilation, const Provenance& provenance);
+// The package's bytes.
+std::string write_package(const Compilation& compilation, const Provenance& provenance);
+// Into a file, as write_file does; the file's size.
+Result<uint64_t> write_package(const Compilation& compilation, const Provenance& provenance, const std::string& path,
+                               ThreadPool& pool);
 
 }  // namespace low

@@ -53,7 +53,7 @@ Result<SearchResult> search(const Graph& graph, const Machine& machine, const Se
   LOW_TRY(std::vector<RegionChoice> regions, search_graph(context, graph, std::numeric_limits<double>::infinity()));
   SearchResult result;
   result.candidates = context.candidates;
-  const std::string graph_digest = digest(graph);
+  const std::string graph_digest = digest(graph, pool);
   // Memories of tiles were looked at by the search itself.
   const double fixed = machine.global_memory ? fixed_bytes(graph, true) : 0;
   const auto available = static_cast<double>(machine.global_memory ? machine.global_memory_bytes : 0);

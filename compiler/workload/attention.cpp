@@ -78,7 +78,8 @@ void add_projection(onnx::GraphProto& graph, const AttentionBlock& block, const 
                 block.numbers);
   append_bias(add_tensor(graph, "b" + name, data_type(block.numbers), {linear.outputs}), linear, 0, block.numbers);
   if (block.numbers == Numbers::fp8) {
-    append_scale(add_tensor(graph, weight + "_scale", onnx::TensorProto::FLOAT, {linear.outputs}), linear, 0);
+    append_scale(add_tensor(graph, weight + "_scale", onnx::TensorProto::FLOAT, {linear.outputs}), linear, 0,
+                 Numbers::fp8);
     onnx::NodeProto& node =
         add_node(graph, weight + "_dequantize", "DequantizeLinear", {weight, weight + "_scale"}, weight + "_dq");
     add_attribute(node, "axis", onnx::AttributeProto::INT).set_i(1);

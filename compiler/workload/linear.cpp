@@ -34,9 +34,15 @@ constexpr uint32_t byte_sums = 8 * 255 + 1;
 // A byte sum as a number of mean 0 and variance 1: the variance of one byte is (256^2 - 1) / 12.
 double normal(uint32_t byte_sum) { return (static_cast<double>(byte_sum) - 8 * 127.5) / std::sqrt(8 * 65535.0 / 12); }
 
-// FP8 weights hold the normal number times this: at most 4.9 * 16 = 78 of 448, which leaves room for one wrong weight
-// to stand out.
-constexpr double weight_unit = 16;
+// Quantized weights hold the normal number times this: in FP8 at most 4.9 * 16 = 78 of 448, which leaves room for one
+// wrong weight to stand out, in i8 at most 4.9 * 20 = 98 of 127.
+double weight_unit(Numbers numbers) { return numbers == Numbers::i8 ? 20 : 16; }
+
+// Such a weight.
+char weight_code(Numbers numbers, double value) {
+  if (numbers == Numbers::fp8) return static_cast<char>(encode(DType::f8e4m3fn, value, Overflow::saturate));
+  return static_cast<char>(static_cast<int>(value < 0 ? value - 0.5 : value + 0.5));
+}
 
 // What weights of output channel `n` are multiplied with: channels differ by up to 25 percent.
 double channel_deviation(const Linear& linear, int block, int64_t n) {
@@ -46,11 +52,15 @@ double channel_deviation(const Linear& linear, int block, int64_t n) {
 
 }  // namespace
 
+bool is_quantized(Numbers numbers) { return numbers == Numbers::fp8 || numbers == Numbers::i8; }
+
 int data_type(Numbers numbers) {
   return numbers == Numbers::f16 ? onnx::TensorProto::FLOAT16 : onnx::TensorProto::FLOAT;
 }
 int weight_type(Numbers numbers) {
-  return numbers == Numbers::fp8 ? onnx::TensorProto::FLOAT8E4M3FN : data_type(numbers);
+  return numbers == Numbers::fp8  ? onnx::TensorProto::FLOAT8E4M3FN
+         : numbers == Numbers::i8 ? onnx::TensorProto::INT8
+                                  : data_type(numbers);
 }
 
 void append_number(std::string& raw, double value, Numbers numbers) {
@@ -63,11 +73,9 @@ void append_number(std::string& raw, double value, Numbers numbers) {
 void append_weight(std::string& raw, const Linear& linear, int block, Numbers numbers) {
   const Random random(linear.weight, block);
   const int64_t count = linear.inputs * linear.outputs;
-  if (numbers == Numbers::fp8) {
+  if (is_quantized(numbers)) {
     std::array<char, byte_sums> codes{};
-    for (uint32_t i = 0; i < byte_sums; ++i) {
-      codes[i] = static_cast<char>(encode(DType::f8e4m3fn, weight_unit * normal(i), Overflow::saturate));
-    }
+    for (uint32_t i = 0; i < byte_sums; ++i) codes[i] = weight_code(numbers, weight_unit(numbers) * normal(i));
     const size_t begin = raw.size();
     raw.resize(begin + static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) raw[begin + static_cast<size_t>(i)] = codes[random.byte_sum(i)];
@@ -82,9 +90,9 @@ void append_weight(std::string& raw, const Linear& linear, int block, Numbers nu
   }
 }
 
-void append_scale(std::string& raw, const Linear& linear, int block) {
+void append_scale(std::string& raw, const Linear& linear, int block, Numbers numbers) {
   for (int64_t n = 0; n < linear.outputs; ++n) {
-    append_number(raw, channel_deviation(linear, block, n) / weight_unit);
+    append_number(raw, channel_deviation(linear, block, n) / weight_unit(numbers));
   }
 }
 

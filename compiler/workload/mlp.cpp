@@ -34,9 +34,15 @@ Gains gains(int block) { return {2, 1, block == 0 ? 1 : 4.6}; }
 constexpr Bias bias_1{0.5, 0};
 constexpr Bias bias_2{4.5, 0.875};
 
-// Activation scales. 448 of them are more than 6 standard deviations; not powers of two, and different in each block.
-float input_scale(int block) { return static_cast<float>(gains(block).input_rms * 0.0147 * (1 + 0.03125 * block)); }
-float hidden_scale(int block) { return static_cast<float>(0.0291 * (1 + 0.0625 * block)); }
+// Activation scales. 448 of FP8's, 127 of i8's are more than 6 standard deviations; not powers of two, and different in
+// each block.
+double step(Numbers numbers) { return numbers == Numbers::i8 ? 3.5 : 1; }
+float input_scale(Numbers numbers, int block) {
+  return static_cast<float>(gains(block).input_rms * 0.0147 * step(numbers) * (1 + 0.03125 * block));
+}
+float hidden_scale(Numbers numbers, int block) {
+  return static_cast<float>(0.0291 * step(numbers) * (1 + 0.0625 * block));
+}
 
 // --- The model
 
@@ -49,15 +55,15 @@ Linear second(const Mlp& mlp, int block) {
 
 std::vector<Parameter> parameters(const Mlp& mlp) {
   const int data = data_type(mlp.numbers), weight = weight_type(mlp.numbers);
-  const bool fp8 = mlp.numbers == Numbers::fp8;
+  const bool quantized = is_quantized(mlp.numbers);
   std::vector<Parameter> list;
   list.push_back({"w1", weight, {mlp.width, mlp.hidden}});
-  if (fp8) list.push_back({"w1_scale", data, {mlp.hidden}});
+  if (quantized) list.push_back({"w1_scale", data, {mlp.hidden}});
   list.push_back({"b1", data, {mlp.hidden}});
   list.push_back({"w2", weight, {mlp.hidden, mlp.width}});
-  if (fp8) list.push_back({"w2_scale", data, {mlp.width}});
+  if (quantized) list.push_back({"w2_scale", data, {mlp.width}});
   list.push_back({"b2", data, {mlp.width}});
-  if (fp8) {
+  if (quantized) {
     list.push_back({"x_scale", data, {}});
     list.push_back({"h_scale", data, {}});
   }
@@ -66,13 +72,13 @@ std::vector<Parameter> parameters(const Mlp& mlp) {
 
 void append_parameter(std::string& raw, const Mlp& mlp, std::string_view name, int block) {
   if (name == "w1") append_weight(raw, first(mlp, block), block, mlp.numbers);
-  if (name == "w1_scale") append_scale(raw, first(mlp, block), block);
+  if (name == "w1_scale") append_scale(raw, first(mlp, block), block, mlp.numbers);
   if (name == "b1") append_bias(raw, first(mlp, block), block, mlp.numbers);
   if (name == "w2") append_weight(raw, second(mlp, block), block, mlp.numbers);
-  if (name == "w2_scale") append_scale(raw, second(mlp, block), block);
+  if (name == "w2_scale") append_scale(raw, second(mlp, block), block, mlp.numbers);
   if (name == "b2") append_bias(raw, second(mlp, block), block, mlp.numbers);
-  if (name == "x_scale") append_number(raw, input_scale(block));
-  if (name == "h_scale") append_number(raw, hidden_scale(block));
+  if (name == "x_scale") append_number(raw, input_scale(mlp.numbers, block));
+  if (name == "h_scale") append_number(raw, hidden_scale(mlp.numbers, block));
 }
 
 // One initializer with the parameter of blocks first … first + blocks - 1, stacked along a new first axis if `stacked`.
@@ -92,9 +98,9 @@ void add_initializer(onnx::GraphProto& graph, const Mlp& mlp, const Parameter& p
 void add_block(onnx::GraphProto& graph, const Mlp& mlp, const std::string& input, const std::string& output,
                const std::string& suffix) {
   const auto named = [&](std::string_view name) { return std::string(name) + suffix; };
-  // x through FP8, if the model has it.
+  // x quantized, if the model does that.
   const auto activation = [&](const std::string& x, const std::string& name) {
-    if (mlp.numbers != Numbers::fp8) return x;
+    if (!is_quantized(mlp.numbers)) return x;
     const std::string scale = named(name + "_scale");
     add_node(graph, named(name + "_quantize"), "QuantizeLinear", {x, scale, "zero"}, named(name + "_q"));
     add_node(graph, named(name + "_dequantize"), "DequantizeLinear", {named(name + "_q"), scale, "zero"},
@@ -102,7 +108,7 @@ void add_block(onnx::GraphProto& graph, const Mlp& mlp, const std::string& input
     return named(name + "_dq");
   };
   const auto weight = [&](const std::string& name) {
-    if (mlp.numbers != Numbers::fp8) return named(name);
+    if (!is_quantized(mlp.numbers)) return named(name);
     onnx::NodeProto& node = add_node(graph, named(name + "_dequantize"), "DequantizeLinear",
                                      {named(name), named(name + "_scale")}, named(name + "_dq"));
     add_attribute(node, "axis", onnx::AttributeProto::INT).set_i(1);
@@ -151,7 +157,7 @@ void add_unrolled(onnx::GraphProto& graph, const Mlp& mlp) {
 }  // namespace
 
 int64_t weight_bytes(const Mlp& mlp) {
-  constexpr int64_t sizes[] = {1, 2, 4};
+  constexpr int64_t sizes[] = {1, 1, 2, 4};
   const int64_t weights = 2 * mlp.width * mlp.hidden * sizes[static_cast<size_t>(mlp.numbers)];
   const int64_t rest = 2 * 4 * (mlp.width + mlp.hidden) + 2 * 4;  // scales and biases, at most
   return mlp.blocks * (weights + rest);
@@ -167,10 +173,10 @@ std::string make_mlp(const Mlp& mlp) {
   const int64_t shape[] = {mlp.batch, mlp.tokens, mlp.width};
   set_type(*graph.add_input(), "x", data_type(mlp.numbers), shape);
   set_type(*graph.add_output(), "y", data_type(mlp.numbers), shape);
-  if (mlp.numbers == Numbers::fp8) {  // the zero point that says what QuantizeLinear makes
+  if (is_quantized(mlp.numbers)) {  // the zero point that says what QuantizeLinear makes
     onnx::TensorProto& zero = *graph.add_initializer();
     zero.set_name("zero");
-    zero.set_data_type(onnx::TensorProto::FLOAT8E4M3FN);
+    zero.set_data_type(weight_type(mlp.numbers));
     zero.set_raw_data(std::string(1, '\0'));
   }
   if (mlp.scan) {

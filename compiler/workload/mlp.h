@@ -1,6 +1,6 @@
 // The MLP of a vision transformer: x [batch, tokens, width] -> linear to `hidden` -> tanh-GELU -> linear to `width`;
-// one block feeds the next. With FP8, both operands of both products pass through QuantizeLinear and DequantizeLinear
-// (E4M3FN): a scale per tensor for activations, per output channel for weights. Input and output are f32, or f16 if all
+// one block feeds the next. With FP8 (E4M3FN) or i8, both operands of both products pass through QuantizeLinear and
+// DequantizeLinear: a scale per tensor for activations, per output channel for weights. Input and output are f32, or f16 if all
 // numbers are.
 #pragma once
 

@@ -20,6 +20,7 @@ struct NamedMlp {
 constexpr NamedMlp mlps[] = {
     {"mlp-b1", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304}},
     {"mlp-b1-f16", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .numbers = Numbers::f16}},
+    {"mlp-b1-i8", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .numbers = Numbers::i8}},
     {"mlp-b1-f32", {.batch = 1, .tokens = 729, .width = 1152, .hidden = 4304, .numbers = Numbers::f32}},
     {"mlp-b2-repeat3", {.batch = 2, .tokens = 729, .width = 1152, .hidden = 4304, .blocks = 3, .scan = true}},
     {"mlp-b2-repeat3-f32",
@@ -29,6 +30,7 @@ constexpr NamedMlp mlps[] = {
     {"tiny-mlp-b1", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40}},
     {"tiny-mlp-b2-repeat3", {.batch = 2, .tokens = 9, .width = 24, .hidden = 40, .blocks = 3, .scan = true}},
     {"tiny-mlp-row1", {.batch = 1, .tokens = 1, .width = 24, .hidden = 40}},
+    {"tiny-mlp-i8", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .numbers = Numbers::i8}},
     {"tiny-mlp-f32", {.batch = 1, .tokens = 9, .width = 24, .hidden = 40, .numbers = Numbers::f32}},
 };
 

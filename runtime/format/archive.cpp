@@ -6,9 +6,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "runtime/base/sha256.h"
 #include "runtime/format/byte_stream.h"
+#include "runtime/tensor/tensor_file.h"
 
 namespace low {
 namespace {
@@ -237,29 +239,74 @@ Result<std::vector<Entry>> read_directory(std::string_view directory, uint64_t c
   return entries;
 }
 
+// An archive up to its comment's text.
+struct Layout {
+  std::deque<std::string> headers;  // which some of the pieces are
+  std::vector<std::span<const std::byte>> pieces;
+  uint64_t bytes = 0;
+
+  void add(std::span<const std::byte> piece) {
+    pieces.push_back(piece);
+    bytes += piece.size();
+  }
+  void add(std::string header) { add(as_bytes(headers.emplace_back(std::move(header)))); }
+};
+
+Layout lay_out(const ArchiveEntries& contents, ThreadPool& pool) {
+  std::vector<Entry> entries;
+  std::vector<std::span<const std::byte>> bytes_of;
+  for (const auto& [name, bytes] : contents) {
+    LOW_CHECK(valid_name(name));
+    entries.push_back({.name = name, .bytes = bytes.size()});
+    bytes_of.push_back(bytes);
+  }
+  pool.parallel_for(static_cast<int64_t>(entries.size()), [&](int64_t i) {
+    entries[static_cast<size_t>(i)].crc = crc32_of(bytes_of[static_cast<size_t>(i)]);
+  });
+  Layout layout;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].header = layout.bytes;
+    layout.add(local_header(entries[i]));
+    layout.add(bytes_of[i]);
+  }
+  layout.add(tail(entries, layout.bytes));
+  return layout;
+}
+
+std::string comment_of(const Layout& layout) {
+  Sha256 hash;
+  for (const auto& piece : layout.pieces) hash.update(piece);
+  return std::string(comment_prefix) + hash.finish();
+}
+
 }  // namespace
 
 std::string write_archive(const ArchiveEntries& contents) {
+  ThreadPool alone(1);
+  const Layout layout = lay_out(contents, alone);
   std::string archive;
-  uint64_t total = 0;
-  for (const auto& [name, bytes] : contents) {
-    total += bytes.size() + 2 * name.size() + local_fixed_bytes + central_fixed_bytes + 2 * alignment;
-  }
-  archive.reserve(total + end64_bytes + locator_bytes + end_bytes + comment_bytes);
+  archive.reserve(layout.bytes + comment_bytes);
+  for (const auto& piece : layout.pieces) archive.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  return archive + comment_of(layout);
+}
 
-  std::vector<Entry> entries;
-  for (const auto& [name, bytes] : contents) {
-    LOW_CHECK(valid_name(name));
-    const Entry entry{.name = name, .bytes = bytes.size(), .crc = crc32_of(bytes), .header = archive.size()};
-    archive += local_header(entry);
-    archive.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    entries.push_back(entry);
-  }
-  archive += tail(entries, archive.size());
-  const std::string hash = sha256_hex(as_bytes(archive));
-  archive += comment_prefix;
-  archive += hash;
-  return archive;
+Result<uint64_t> write_archive(const ArchiveEntries& contents, const std::string& path, ThreadPool& pool) {
+  const Layout layout = lay_out(contents, pool);
+  LOW_TRY(NewFile file, NewFile::create(path));
+  Result<void> written;
+  std::string comment;
+  pool.parallel_for(2, [&](int64_t half) {
+    if (half == 0) {
+      comment = comment_of(layout);
+      return;
+    }
+    for (const auto& piece : layout.pieces)
+      if (written) written = file.write(piece);
+  });
+  LOW_TRY_VOID(written);
+  LOW_TRY_VOID(file.write(as_bytes(comment)));
+  LOW_TRY_VOID(file.finish());
+  return layout.bytes + comment_bytes;
 }
 
 Result<ArchiveIndex> read_archive_index(const ByteSource& source, std::string_view what) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/thread_pool.h"
 #include "runtime/format/program.h"
 #include "runtime/tensor/tensor.h"
 
@@ -25,6 +26,8 @@ using ArchiveEntries = std::map<std::string, std::span<const std::byte>, std::le
 
 // The same entries give the same bytes.
 std::string write_archive(const ArchiveEntries& entries);
+// Into a file, as write_file does, with as many threads as help; the file's size.
+Result<uint64_t> write_archive(const ArchiveEntries& entries, const std::string& path, ThreadPool& pool);
 
 // Where an archive's bytes come from: memory, or a file that may change at any time.
 class ByteSource {

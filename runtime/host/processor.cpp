@@ -33,11 +33,13 @@ double host_f32_flop_per_cycle() {
 
 double host_bf16_flop_per_cycle() { return host_f32_flop_per_cycle() * (host_has_dots() ? 2 : 1); }
 
+double host_int8_flop_per_cycle() { return host_f32_flop_per_cycle() * (host_has_dots() ? 4 : 1); }
+
 bool host_has_dots() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16") &&
-         __builtin_cpu_supports("avx512vbmi");
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
 #else
   return false;
 #endif

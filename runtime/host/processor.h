@@ -8,8 +8,11 @@ namespace low {
 double host_f32_flop_per_cycle();
 // Of bf16: twice that where there are dot products of pairs, else that.
 double host_bf16_flop_per_cycle();
+// Of integers of 8 bits: four times that where there are dot products of bytes, else that.
+double host_int8_flop_per_cycle();
 
-// Whether the processor runs code of host-x86-64-v4-bf16: AVX512-BF16 for dot products, AVX512-VBMI to decode FP8.
+// Whether the processor runs code of host-x86-64-v4-bf16: AVX512-BF16 and AVX512-VNNI for dot products, AVX512-VBMI to
+// decode FP8.
 bool host_has_dots();
 
 // Hz under such a load. Assumed: neither the processor nor the system says what it sustains.

@@ -1,6 +1,9 @@
 #include "runtime/tensor/tensor.h"
 
+#include <sys/mman.h>
+
 #include <bit>
+#include <new>
 
 #include "runtime/base/error.h"
 #include "runtime/tensor/clamp.h"
@@ -8,6 +11,22 @@
 namespace low {
 
 static_assert(std::endian::native == std::endian::little, "tensor bytes are little-endian");
+
+namespace {
+constexpr size_t huge_page = size_t{2} << 20;
+// Rounding up to whole huge pages may waste one of so many.
+std::align_val_t alignment_for(size_t bytes) { return std::align_val_t{bytes >= 4 * huge_page ? huge_page : 64}; }
+}  // namespace
+
+void* allocate_aligned(size_t bytes) {
+  const std::align_val_t boundary = alignment_for(bytes);
+  void* const allocated = ::operator new(bytes, boundary);
+  // Of whole huge pages only: what lies behind them belongs to others. Advice, so a failure changes nothing.
+  if (boundary == std::align_val_t{huge_page}) ::madvise(allocated, bytes / huge_page * huge_page, MADV_HUGEPAGE);
+  return allocated;
+}
+
+void free_aligned(void* allocated, size_t bytes) { ::operator delete(allocated, alignment_for(bytes)); }
 
 Tensor::Tensor(DType dtype, const Shape& shape)
     : dtype_(dtype), shape_(shape), bytes_(static_cast<size_t>(shape.elements()) * byte_size(dtype)) {}

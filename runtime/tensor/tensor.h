@@ -13,15 +13,18 @@
 
 namespace low {
 
+// 64-byte aligned memory; much memory in huge pages where the system has them, which spares most page faults.
+void* allocate_aligned(size_t bytes);
+void free_aligned(void* allocated, size_t bytes);
+
 template <typename T>
 struct AlignedAllocator {
   using value_type = T;
-  static constexpr std::align_val_t alignment{64};
   AlignedAllocator() = default;
   template <typename U>
   AlignedAllocator(const AlignedAllocator<U>&) {}
-  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment)); }
-  void deallocate(T* p, size_t) { ::operator delete(p, alignment); }
+  T* allocate(size_t n) { return static_cast<T*>(allocate_aligned(n * sizeof(T))); }
+  void deallocate(T* p, size_t n) { free_aligned(p, n * sizeof(T)); }
   template <typename U>
   bool operator==(const AlignedAllocator<U>&) const {
     return true;

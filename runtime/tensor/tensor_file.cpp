@@ -29,8 +29,6 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   int get() const { return descriptor_; }
-  // 0, or the error: a full disk may show only here.
-  int close() { return ::close(std::exchange(descriptor_, -1)) == 0 ? 0 : errno; }
 
  private:
   int descriptor_;
@@ -49,13 +47,6 @@ int write_all(int descriptor, std::span<const std::byte> bytes) {
 
 std::unexpected<Error> cannot(std::string_view verb, const std::string& path, int code) {
   return fail(ErrorKind::invalid, fmt::format("{}: cannot {} the file: {}", path, verb, error_text(code)));
-}
-
-// The last error of the system calls, or 0.
-int write_closed(int descriptor, std::span<const std::byte> bytes) {
-  File file(descriptor);
-  if (const int code = write_all(file.get(), bytes)) return code;
-  return file.close();
 }
 
 // A new file beside `target`; the name says whose it is and no existing file is touched.
@@ -156,15 +147,28 @@ Result<AlignedBytes> read_file(const std::string& path) {
   }
 }
 
-Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) {
+NewFile::NewFile(std::string path, std::string target, std::string temporary, int descriptor)
+    : path_(std::move(path)), target_(std::move(target)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
+
+NewFile::NewFile(NewFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<NewFile> NewFile::create(const std::string& path) {
   struct stat status{};
   const bool exists = ::stat(path.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) return cannot("write", path, EISDIR);
   if (exists && !S_ISREG(status.st_mode)) {  // a device or a pipe must not be replaced by a file
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) return cannot("open", path, errno);
-    if (const int code = write_closed(descriptor, bytes)) return cannot("write", path, code);
-    return {};
+    return NewFile(path, path, "", descriptor);
   }
   std::string target = path;
   if (exists) {  // through symbolic links, which stay
@@ -172,13 +176,28 @@ Result<void> write_file(const std::string& path, std::span<const std::byte> byte
     target = std::filesystem::canonical(path, code).string();
     if (code) return cannot("find", path, code.value());
   }
-  LOW_TRY(const auto created, create_beside(target));
-  const auto& [descriptor, temporary] = created;
-  int code = write_closed(descriptor, bytes);
-  if (code == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) code = errno;
-  if (code == 0) return {};
-  ::unlink(temporary.c_str());
-  return cannot("write", path, code);
+  LOW_TRY(auto created, create_beside(target));
+  return NewFile(path, std::move(target), std::move(created.second), created.first);
+}
+
+Result<void> NewFile::write(std::span<const std::byte> bytes) {
+  if (const int code = write_all(descriptor_, bytes)) return cannot("write", path_, code);
+  return {};
+}
+
+Result<void> NewFile::finish() {
+  // A full disk may show only here.
+  if (::close(std::exchange(descriptor_, -1)) != 0) return cannot("write", path_, errno);
+  if (temporary_.empty()) return {};
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) return cannot("write", path_, errno);
+  temporary_.clear();
+  return {};
+}
+
+Result<void> write_file(const std::string& path, std::span<const std::byte> bytes) {
+  LOW_TRY(NewFile file, NewFile::create(path));
+  LOW_TRY_VOID(file.write(bytes));
+  return file.finish();
 }
 
 Result<std::optional<Shape>> shape_in_file(const std::string& path) {

@@ -28,6 +28,24 @@ Result<AlignedBytes> read_file(const std::string& path);
 // Writes beside the path and renames, so that a failed write loses nothing.
 Result<void> write_file(const std::string& path, std::span<const std::byte> bytes);
 
+// The same in parts. What is not finished leaves nothing behind; a device or a pipe is written at once.
+class NewFile {
+ public:
+  static Result<NewFile> create(const std::string& path);
+  ~NewFile();
+  NewFile(NewFile&& other) noexcept;
+  NewFile& operator=(NewFile&&) = delete;
+
+  Result<void> write(std::span<const std::byte> bytes);
+  Result<void> finish();  // once, as the last call
+
+ private:
+  NewFile(std::string path, std::string target, std::string temporary, int descriptor);
+  std::string path_, target_;  // as it was named, and where that is
+  std::string temporary_;      // "" where nothing is renamed
+  int descriptor_;
+};
+
 // `what` names the source in messages.
 Result<Tensor> parse_npy(std::span<const std::byte> bytes, std::string_view what);
 std::string serialize_npy(const Tensor& tensor);

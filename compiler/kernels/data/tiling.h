@@ -43,7 +43,7 @@ constexpr long long block_size(long long extent, long long limit, long long unit
 struct GemmBlocks {
   long long m, n, k;
   long long a_stride;  // of a's decoded rows
-  long long a_begin;   // behind the sums [m, n]
+  long long a_begin;   // behind the sums
   long long b_begin;
   long long end;
 };
@@ -52,14 +52,15 @@ struct GemmBlocks {
 // all shapes; off a power of two, so that rows differ in cache sets.
 constexpr long long packed_row_words(const Tiling& tiling, long long depth) { return tiling.block_k / depth + 16; }
 
-constexpr GemmBlocks gemm_blocks(const Tiling& tiling, long long m, long long n, long long k) {
+// `more_rows`: of a block of a and of its sums, beside those of the result.
+constexpr GemmBlocks gemm_blocks(const Tiling& tiling, long long m, long long n, long long k, long long more_rows = 0) {
   GemmBlocks blocks{};
   blocks.m = block_size(m, tiling.block_m, 1);
   blocks.n = block_size(n, tiling.block_n, tiling.panel_n);
   blocks.k = block_size(k, tiling.block_k, 1);
   blocks.a_stride = packed_row_words(tiling, 1);
-  blocks.a_begin = blocks.m * blocks.n;
-  blocks.b_begin = (blocks.a_begin + blocks.m * blocks.a_stride + 15) / 16 * 16;
+  blocks.a_begin = (blocks.m + more_rows) * blocks.n;
+  blocks.b_begin = (blocks.a_begin + (blocks.m + more_rows) * blocks.a_stride + 15) / 16 * 16;
   blocks.end = blocks.b_begin + blocks.k * tiling.panel_n;
   return blocks;
 }

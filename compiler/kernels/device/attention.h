@@ -1,7 +1,7 @@
 // attention: one head of m rows of q over n keys, with the softmax taken as the keys come by; see Family::attention for
 // what it is.
 //
-// A kernel K has: d, dv; Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where
+// A kernel K has: d, dv; pairs (whether Math is bf16 and holds what q and k store); Math, Accumulate; Q, K, V, Mask, State, Result = OperandOf<…> (Mask and State also where
 // there is none: any); mask, diagonal, state, extras: the operands' places, 0 for none; bool_mask, partial,
 // empty_is_zero; scale, softcap, masked_score; Extras = List<OperandOf<…>…>; body(normalized, values…), but not if
 // partial.
@@ -35,30 +35,6 @@ LOW_INLINE Vector exp_of_negative(Vector x) {
   return scale_by_power(value, n, shifted);
 }
 
-// out[i * out_stride + j] = from[i * row_stride + j * column_stride], rounded to Math, for i < rows, j < columns.
-template <Access along_rows, Access along_columns, typename Math, typename T>
-LOW_NOINLINE void pack_block(const T* from, i64 row_stride, i64 column_stride, i64 rows, i64 columns, f32* out,
-                             i64 out_stride) {
-  if constexpr (along_columns == Access::unit) {
-    if (columns >= lanes) {
-      for (i64 i = 0; i < rows; ++i) {
-        // The last vector overlaps the one before it.
-        for (i64 j = 0; j < columns; j += lanes) {
-          const i64 at = smaller(j, columns - lanes);
-          store_vector(out + i * out_stride + at, load_lanes<Math>(from + i * row_stride + at));
-        }
-      }
-      return;
-    }
-  } else if constexpr (along_rows == Access::unit) {
-    transpose_to<Math>(from, column_stride, rows, columns, out, out_stride);
-    return;
-  }
-  for (i64 i = 0; i < rows; ++i) {
-    for (i64 j = 0; j < columns; ++j) out[i * out_stride + j] = to_math<Math>(from[i * row_stride + j * column_stride]);
-  }
-}
-
 // Vectors of rows in a panel, at most.
 inline constexpr int widest_panel = lanes == 16 ? 3 : 2;
 // Of that width: keys that are scored at once, and columns of v whose sums are taken at once, at most.
@@ -81,10 +57,10 @@ LOW_INLINE void for_each_register_block(F f) {
   for (; first < count; first += base) f(first, Constant<base>{});
 }
 
-// total[r] += sum over k of a[r * row_stride + k * depth_stride] * b[k], b's rows `width` vectors long.
-template <int width, int rows, i64 row_stride, i64 depth_stride>
-LOW_INLINE void multiply_in_registers(const f32* a, const f32* b, i64 depth, Vector (&total)[rows][width]) {
-  for (i64 k = 0; k < depth; ++k) {
+// total[r] += sum over k of a[r * row_stride + k * depth_stride] * b[k], of words; b's rows are `width` vectors long.
+template <typename Products, int width, int rows, i64 row_stride, i64 depth_stride>
+LOW_INLINE void multiply_in_registers(const f32* a, const f32* b, i64 words, Vector (&total)[rows][width]) {
+  for (i64 k = 0; k < words; ++k) {
     Vector bk[width];
 #pragma unroll
     for (int w = 0; w < width; ++w) bk[w] = load_vector(b + (k * width + w) * lanes);
@@ -92,14 +68,14 @@ LOW_INLINE void multiply_in_registers(const f32* a, const f32* b, i64 depth, Vec
     for (int r = 0; r < rows; ++r) {
       const Vector ar = splat(a[r * row_stride + k * depth_stride]);
 #pragma unroll
-      for (int w = 0; w < width; ++w) total[r][w] = multiply_add(ar, bk[w], total[r][w]);
+      for (int w = 0; w < width; ++w) total[r][w] = Products::multiply_add(ar, bk[w], total[r][w]);
     }
   }
 }
-template <int width, int rows, i64 d>
+template <typename Products, int width, int rows, i64 words>
 LOW_NOINLINE void score_block(const f32* k, const f32* q, f32 scale, f32* scores) {
   Vector total[rows][width] = {};
-  multiply_in_registers<width, rows, d, 1>(k, q, d, total);
+  multiply_in_registers<Products, width, rows, words, 1>(k, q, words, total);
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
 #pragma unroll
@@ -115,7 +91,7 @@ LOW_NOINLINE void value_block(const f32* v, const f32* p, i64 keys, const f32* f
     for (int w = 0; w < width; ++w)
       total[r][w] = load_vector(o + (r * width + w) * lanes) * load_vector(factor + w * lanes);
   }
-  multiply_in_registers<width, rows, 1, dv>(v, p, keys, total);
+  multiply_in_registers<ElementProducts<f32>, width, rows, 1, dv>(v, p, keys, total);
 #pragma unroll
   for (int r = 0; r < rows; ++r) {
 #pragma unroll
@@ -123,10 +99,16 @@ LOW_NOINLINE void value_block(const f32* v, const f32* p, i64 keys, const f32* f
   }
 }
 
+// How scores are computed, from so many words of q and of k.
+template <typename Kernel>
+using ScoreProducts = typename decltype(choose_floats<Kernel, typename Kernel::Math, true>())::Type;
+template <typename Kernel>
+inline constexpr i64 score_words = words_of_depth<ScoreProducts<Kernel>>(Kernel::d);
+
 // A panel in scratch: rows [row, row + rows) of q, and what belongs to them, each `width` vectors long.
 struct AttentionPanel {
   i64 row, rows;
-  f32 *q, *o, *largest, *sum;  // [d, width], [dv, width], [width], [width]
+  f32 *q, *o, *largest, *sum;  // [words, width], [dv, width], [width], [width]
 };
 
 // Mask, diagonal and softcap, in place; the largest score of each row, or of the rows before. Row i takes part in
@@ -174,8 +156,8 @@ LOW_NOINLINE void attend_panel(const f32* k, const f32* v, i64 keys, const Atten
                                const f32* mask, i64 begin) {
   static_assert(attention_keys_unit % score_rows<width> == 0);
   for (i64 j = 0; j < keys; j += score_rows<width>) {
-    score_block<width, score_rows<width>, Kernel::d>(k + j * Kernel::d, panel.q, static_cast<f32>(Kernel::scale),
-                                                     scores + j * width * lanes);
+    score_block<ScoreProducts<Kernel>, width, score_rows<width>, score_words<Kernel>>(
+        k + j * score_words<Kernel>, panel.q, static_cast<f32>(Kernel::scale), scores + j * width * lanes);
   }
   Vector largest[width], shift[width], sum[width];
 #pragma unroll
@@ -215,16 +197,17 @@ LOW_NOINLINE void begin_panel(const Operands& operands, const AttentionPanel& pa
   using Q = typename Kernel::Q;
   constexpr i64 stride = width * lanes;
   const i64 q_m = operands.stride<Q>(0, 0), q_d = operands.stride<Q>(0, 1);
-  for (i64 i = 0; i < Kernel::d * stride; ++i) panel.q[i] = 0;
-  pack_block<Q::axes[1], Q::axes[0], typename Kernel::Math>(
-      operands.address<const typename Q::Type>(0) + panel.row * q_m, q_d, q_m, Kernel::d, panel.rows, panel.q, stride);
+  for (i64 i = 0; i < score_words<Kernel> * stride; ++i) panel.q[i] = 0;
+  pack_columns<ScoreProducts<Kernel>, Q::axes[0], Q::axes[1]>(
+      operands.address<const typename Q::Type>(0) + panel.row * q_m, q_m, q_d, panel.rows, Kernel::d, panel.q, stride);
   for (i64 i = 0; i < Kernel::dv * stride; ++i) panel.o[i] = 0;
   for (i64 i = 0; i < stride; ++i) panel.largest[i] = -math::infinity_f32, panel.sum[i] = 0;
   if constexpr (Kernel::state > 0) {
     using State = typename Kernel::State;
     const i64 rows = operands.stride<State>(Kernel::state, 0), columns = operands.stride<State>(Kernel::state, 1);
     const f32* from = operands.address<const f32>(Kernel::state) + panel.row * rows;
-    pack_block<State::axes[1], State::axes[0], f32>(from, columns, rows, Kernel::dv, panel.rows, panel.o, stride);
+    pack_columns<ElementProducts<f32>, State::axes[0], State::axes[1]>(from, rows, columns, panel.rows, Kernel::dv,
+                                                                       panel.o, stride);
     for (i64 i = 0; i < panel.rows; ++i) {
       panel.largest[i] = from[i * rows + Kernel::dv * columns];
       panel.sum[i] = from[i * rows + (Kernel::dv + 1) * columns];
@@ -307,9 +290,11 @@ LOW_INLINE void attention_blocked(const Operands& operands, unsigned char* scrat
     const i64 needed = Kernel::diagonal > 0 ? smaller(n, rows_end + diagonal) : n;
     for (i64 key = 0; key < needed; key += blocks.keys) {
       const i64 keys = smaller(blocks.keys, n - key);
-      for (i64 i = keys * Kernel::d; i < blocks.keys * Kernel::d; ++i) k[i] = 0;
-      pack_block<K::axes[0], K::axes[1], Math>(k_from + key * k_n, k_n, k_d, keys, Kernel::d, k, Kernel::d);
-      pack_block<V::axes[0], V::axes[1], Math>(v_from + key * v_n, v_n, v_d, keys, Kernel::dv, v, Kernel::dv);
+      for (i64 i = keys * score_words<Kernel>; i < blocks.keys * score_words<Kernel>; ++i) k[i] = 0;
+      pack_rows<ScoreProducts<Kernel>, K::axes[0], K::axes[1]>(k_from + key * k_n, k_n, k_d, keys, Kernel::d, k,
+                                                               score_words<Kernel>);
+      pack_rows<ElementProducts<Math>, V::axes[0], V::axes[1]>(v_from + key * v_n, v_n, v_d, keys, Kernel::dv, v,
+                                                               Kernel::dv);
       for_each_panel([&](const AttentionPanel& panel, auto width) __attribute__((always_inline)) {
         constexpr i64 stride = decltype(width)::value * lanes;
         const i64 begin = panel.row + diagonal - key;
@@ -319,9 +304,9 @@ LOW_INLINE void attention_blocked(const Operands& operands, unsigned char* scrat
           if (panel.rows < stride) {
             for (i64 i = 0; i < keys * stride; ++i) mask[i] = 0;
           }
-          pack_block<Mask::axes[1], Mask::axes[0], f32>(
-              operands.address<const typename Mask::Type>(Kernel::mask) + panel.row * mask_m + key * mask_n, mask_n,
-              mask_m, keys, panel.rows, mask, stride);
+          pack_columns<ElementProducts<f32>, Mask::axes[0], Mask::axes[1]>(
+              operands.address<const typename Mask::Type>(Kernel::mask) + panel.row * mask_m + key * mask_n, mask_m,
+              mask_n, panel.rows, keys, mask, stride);
         }
         attend_panel<Kernel, decltype(width)::value>(k, v, keys, panel, scores, mask, begin);
       });

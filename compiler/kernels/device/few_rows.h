@@ -27,14 +27,14 @@ inline constexpr bool scales_a =
     (is_like_half<typename Kernel::A::Type> || is_same<typename Kernel::A::Type, f16>);
 
 // sums[i, v] (+)= total[i][v].
-template <int rows, int vectors>
+template <typename Products, int rows, int vectors>
 LOW_INLINE void store_sums(Vector (&total)[rows][vectors], f32* sums, i64 sums_stride, bool add) {
 #pragma unroll
   for (int i = 0; i < rows; ++i) {
 #pragma unroll
     for (int v = 0; v < vectors; ++v) {
       f32* to = sums + i * sums_stride + v * lanes;
-      if (add) total[i][v] += load_vector(to);
+      if (add) total[i][v] = Products::add(total[i][v], load_vector(to));
       store_vector(to, total[i][v]);
     }
   }
@@ -88,7 +88,7 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k
     }
     accumulate(vectors - 1, Products::columns(row + last, k_stride, left));
   }
-  store_sums(total, sums, sums_stride, add);
+  store_sums<Products>(total, sums, sums_stride, add);
 }
 
 // One slice of the depth for `columns` columns, at least `lanes` many: in vectors, the last of which may overlap the
@@ -96,8 +96,8 @@ LOW_NOINLINE void multiply_columns(const f32* a, i64 a_stride, const T* b, i64 k
 template <typename Kernel>
 LOW_INLINE void multiply_few_rows(const f32* a, i64 a_stride, const typename Kernel::B::Type* b, i64 k_stride,
                                   i64 depth, i64 columns, f32* sums, i64 sums_stride, bool add) {
-  using Products = ProductsOf<Kernel, typename Kernel::MathB, !scales_a<Kernel>>;
-  constexpr int rows = Kernel::rows, most = sum_vectors / rows;
+  using Products = ProductsOfB<Kernel, !scales_a<Kernel>>;
+  constexpr int rows = Kernel::rows + flip_rows<Kernel>, most = sum_vectors / rows;
   for_each_chunk<most>((columns + lanes - 1) / lanes, [&](i64 first, auto size) __attribute__((always_inline)) {
     constexpr int vectors = decltype(size)::value;
     const i64 last = smaller((first + vectors - 1) * lanes, columns - lanes) - first * lanes;
@@ -145,7 +145,7 @@ LOW_NOINLINE void multiply_panel_columns(const f32* a, i64 a_stride, const T* b,
       accumulate(panel, row, words_of_depth<Products>(depth - row), loaded);
     }
   }
-  store_sums(total, sums, sums_stride, add);
+  store_sums<Products>(total, sums, sums_stride, add);
 }
 
 // One slice of the depth for the panels of `columns` columns, in nearly equal chunks.
@@ -153,8 +153,9 @@ template <typename Kernel>
 LOW_INLINE void multiply_few_rows_of_panels(const f32* a, i64 a_stride, const typename Kernel::B::Type* b,
                                             i64 panel_stride, i64 depth, i64 columns, f32* sums, i64 sums_stride,
                                             bool add) {
-  using Products = ProductsOf<Kernel, typename Kernel::MathB, !scales_a<Kernel>>;
-  constexpr int rows = Kernel::rows, most = smaller(sum_vectors / rows / panel_vectors, panels_at_once);
+  using Products = ProductsOfB<Kernel, !scales_a<Kernel>>;
+  constexpr int rows = Kernel::rows + flip_rows<Kernel>,
+                most = smaller(sum_vectors / rows / panel_vectors, panels_at_once);
   const i64 panels = (columns + panel_columns - 1) / panel_columns;
   for_each_chunk<most>(panels, [&](i64 first, auto size) __attribute__((always_inline)) {
     multiply_panel_columns<Products, rows, decltype(size)::value * panel_vectors>(

@@ -1,56 +1,22 @@
 // gemm: result[m, n] = body(sum over k of a[m, k] * b[k, n], extras…[m, n]…).
 //
-// A kernel K has: rows (m where it is few and unrolled, or 0); MathA, MathB, Accumulate; pairs (whether these are bf16,
-// bf16 and f32, and bf16 holds what a and b store); A, B, Result = OperandOf<…>; Extras = List<OperandOf<…>…>;
-// body(sum, values…). The result must not overlap a or b; it may lie exactly where an extra lies.
+// A kernel K is derived from its Factors<…> and has: rows (m where it is few and unrolled, or 0); Result =
+// OperandOf<…>; Extras = List<OperandOf<…>…>; body(sum, values…). The result must not overlap a or b; it may lie exactly
+// where an extra lies.
 //
-// f32 sums have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of
+// Functions that are alike in many models need not be compiled with each: with LOW_ROUTINE as "extern template" they are
+// linked, with "template" they are what is compiled (compiler/codegen/codegen.h, compile_routines).
+//
+// Sums of f32 have one order on all targets and for all m and n: fused multiply-adds in the order of k within a slice of
 // the depth (tiling.h's block_k, nearly equal slices), then slice by slice. So an element depends on its row and column
 // alone, to the last bit.
 #pragma once
 
 #include "compiler/kernels/device/few_rows.h"
 #include "compiler/kernels/device/operand.h"
-#include "compiler/kernels/device/products.h"
+#include "compiler/kernels/device/pack.h"
 
 namespace low::device {
-
-// rows x depth elements of a to `out` as words, row by row, `out_stride` words apart.
-template <typename Products, Access along_rows, Access along_k, typename T>
-LOW_NOINLINE void pack_a(const T* a, i64 row_stride, i64 k_stride, i64 rows, i64 depth, f32* out, i64 out_stride) {
-  constexpr i64 step = Products::depth;
-  const i64 words = words_of_depth<Products>(depth);
-  const auto word_at = [&](i64 i, i64 word) __attribute__((always_inline)) {
-    return Products::word(a + i * row_stride + word * step * k_stride, k_stride, depth - word * step);
-  };
-  if constexpr (along_k == Access::unit) {
-    const i64 whole = depth / step;
-    for (i64 i = 0; i < rows; ++i) {
-      i64 word = 0;
-      if (whole >= lanes) {
-        // The last vector overlaps the one before it.
-        for (; word < whole; word += lanes) {
-          const i64 at = smaller(word, whole - lanes);
-          store_vector(out + i * out_stride + at, Products::words(a + i * row_stride + at * step));
-        }
-        word = whole;
-      }
-#pragma clang loop vectorize(disable) unroll(disable)
-      for (; word < words; ++word) out[i * out_stride + word] = word_at(i, word);
-    }
-  } else if constexpr (along_rows == Access::unit) {
-    transpose_to(
-        rows, words, out, out_stride,
-        [&](i64 i, i64 word) __attribute__((always_inline)) {
-          return Products::columns(a + i + word * step * k_stride, k_stride, depth - word * step);
-        },
-        word_at);
-  } else {
-    for (i64 word = 0; word < words; ++word) {
-      for (i64 i = 0; i < rows; ++i) out[i * out_stride + word] = word_at(i, word);
-    }
-  }
-}
 
 // Packed b: panels of panel_columns words a row, one after another. Where the second vector of a row's panel_n words is.
 LOW_INLINE constexpr i64 second_vector(i64 words) { return panel_vectors == 1 ? words * panel_columns : lanes; }
@@ -84,20 +50,9 @@ LOW_NOINLINE void pack_b(const T* b, i64 k_stride, i64 column_stride, i64 depth,
     for (i64 first = 0; first < width; first += panel_columns, out += words * panel_columns) {
       const T* const from = b + first * column_stride;
       const i64 count = columns < first ? 0 : smaller(columns - first, panel_columns);
-      const auto word_at = [&](i64 word, i64 j) __attribute__((always_inline)) {
-        return Products::word(from + word * step * k_stride + j * column_stride, k_stride, depth - word * step);
-      };
-      const i64 whole = along_k == Access::unit ? depth / step : 0;
-      if constexpr (along_k == Access::unit) {
-        transpose_to(
-            whole, count, out, panel_columns,
-            [&](i64 word, i64 j)
-                __attribute__((always_inline)) { return Products::words(from + word * step + j * column_stride); },
-            word_at);
-      }
-      for (i64 j = 0; j < panel_columns; ++j) {
-        for (i64 word = j < count ? whole : 0; word < words; ++word)
-          out[word * panel_columns + j] = j < count ? word_at(word, j) : 0;
+      pack_columns<Products, along_columns, along_k>(from, column_stride, k_stride, count, depth, out, panel_columns);
+      for (i64 j = count; j < panel_columns; ++j) {
+        for (i64 word = 0; word < words; ++word) out[word * panel_columns + j] = 0;
       }
     }
   }
@@ -135,10 +90,29 @@ LOW_NOINLINE void pack_panels(const T* b, i64 panel_stride, i64 depth, i64 colum
   }
 }
 
-// Whether panels are multiplied where they lie.
+// What a kernel multiplies, whatever it makes of the sums: kernels that differ in that alone share their loops. `pairs`:
+// whether FormatA, FormatB and Sum are bf16, bf16 and f32, and bf16 holds what a and b store.
+template <typename OperandA, typename OperandB, typename FormatA, typename FormatB, typename Sum, bool of_pairs,
+          bool in_panels>
+struct Factors {
+  using Base = Factors;
+  using A = OperandA;
+  using B = OperandB;
+  using MathA = FormatA;
+  using MathB = FormatB;
+  using Accumulate = Sum;
+  static constexpr bool pairs = of_pairs, panels = in_panels;
+};
+// Makes rows [row, row + rows) and columns [column, column + columns) of the result of their sums.
+using Finish = void (*)(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns, const f32* sums,
+                        i64 sums_stride);
+
+// Whether panels are multiplied where they lie: their elements are words.
 template <typename Kernel>
-inline constexpr bool reads_panels = Kernel::panels && !has_pairs<Kernel> && is_same<typename Kernel::B::Type, f32> &&
-                                     is_same<typename Kernel::MathB, f32>;
+inline constexpr bool reads_panels =
+    Kernel::panels && !has_pairs<Kernel> && sizeof(typename Kernel::B::Type) == 4 &&
+    (sums_integers<Kernel> ? sizeof(typename Kernel::MathB) == 4
+                           : is_same<typename Kernel::B::Type, f32> && is_same<typename Kernel::MathB, f32>);
 
 template <typename Products>
 inline constexpr i64 packed_a_stride = packed_row_words(tiling, Products::depth);
@@ -158,7 +132,7 @@ LOW_NOINLINE void multiply_rows(const f32* a, const f32* b, i64 second, i64 word
       total[i][1] = Products::multiply_add(ai, b1, total[i][1]);
     }
   }
-  store_sums(total, sums, sums_stride, add);
+  store_sums<Products>(total, sums, sums_stride, add);
 }
 
 template <int rows, typename Products>
@@ -185,6 +159,18 @@ LOW_NOINLINE void multiply_panels(i64 rows, const f32* a, const f32* b, i64 seco
     row += count;
   }
 }
+
+#if defined(LOW_ROUTINE)
+LOW_ROUTINE void multiply_panels<ElementProducts<f32>>(i64, const f32*, const f32*, i64, i64, f32*, i64, bool);
+LOW_ROUTINE void multiply_panels<IntegerProducts<i32>>(i64, const f32*, const f32*, i64, i64, f32*, i64, bool);
+#if defined(LOW_TARGET_HOST_X86_64_V4_BF16)
+LOW_ROUTINE void multiply_panels<PairProducts>(i64, const f32*, const f32*, i64, i64, f32*, i64, bool);
+LOW_ROUTINE void multiply_panels<ByteProducts<true, false>>(i64, const f32*, const f32*, i64, i64, f32*, i64, bool);
+LOW_ROUTINE void multiply_panels<ByteProducts<false, false>>(i64, const f32*, const f32*, i64, i64, f32*, i64, bool);
+#else
+LOW_ROUTINE void multiply_panels<ShortProducts>(i64, const f32*, const f32*, i64, i64, f32*, i64, bool);
+#endif
+#endif
 
 // Rows [row, row + rows) and columns [column, column + columns) of the result from their sums. Operand `first` is the
 // first extra.
@@ -219,6 +205,38 @@ LOW_INLINE void epilogue(const Operands& operands, i64 row, i64 rows, i64 column
                           MakeIndices<Kernel::Extras::size>{});
 }
 
+// The same of sums as words, whatever they are.
+template <typename Kernel>
+LOW_NOINLINE void finish_sums(const Operands& operands, i64 row, i64 rows, i64 column, i64 columns, const f32* sums,
+                              i64 sums_stride) {
+  epilogue<Kernel>(operands, row, rows, column, columns, reinterpret_cast<const typename Kernel::Accumulate*>(sums),
+                   sums_stride);
+}
+
+// Row `rows` of a block of a: what flipping made of elements that were 0.
+template <typename Kernel>
+LOW_INLINE void pack_flips(i64 rows, i64 depth, f32* packed_a) {
+  using Products = ProductsOfA<Kernel>;
+  if constexpr (flips_a<Kernel>) {
+    static constexpr typename Kernel::A::Type zeros[Products::depth] = {};
+    const f32 flips = Products::word(zeros, 1, Products::depth);
+    for (i64 word = 0; word < words_of_depth<Products>(depth); ++word)
+      packed_a[rows * packed_a_stride<Products> + word] = flips;
+  }
+}
+// Subtracts its sums from those of the rows before, in whole vectors.
+template <typename Kernel>
+LOW_INLINE void subtract_flips(i64 rows, i64 columns, f32* sums, i64 sums_stride) {
+  if constexpr (flips_a<Kernel>) {
+    for (i64 i = 0; i < rows; ++i) {
+      for (i64 j = 0; j < columns; j += lanes) {
+        f32* const at = sums + i * sums_stride + j;
+        store_vector(at, subtract_words(load_vector(at), load_vector(sums + rows * sums_stride + j)));
+      }
+    }
+  }
+}
+
 // Whether b goes from where it lies to registers: panels, or rows that are contiguous and hold at least a vector.
 template <typename Kernel>
 inline constexpr bool has_few_rows =
@@ -230,7 +248,7 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
                                     f32* sums) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
-  using Products = ProductsOf<Kernel, typename Kernel::MathA>;
+  using Products = ProductsOfA<Kernel>;
   constexpr i64 a_stride = packed_a_stride<Products>;
   f32* const packed_a = sums + blocks.a_begin;
   const i64 all = operands.extent(2);
@@ -242,7 +260,8 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
       operands.address<const typename B::Type>(1) + (Kernel::panels ? column / panel_columns * b_stride : column);
   for (i64 depth = 0; depth < all; depth += blocks.k) {
     const i64 slice = smaller(blocks.k, all - depth);
-    pack_a<Products, A::axes[0], A::axes[1]>(a + depth * a_k, a_m, a_k, Kernel::rows, slice, packed_a, a_stride);
+    pack_rows<Products, A::axes[0], A::axes[1]>(a + depth * a_k, a_m, a_k, Kernel::rows, slice, packed_a, a_stride);
+    pack_flips<Kernel>(Kernel::rows, slice, packed_a);
     if constexpr (scales_a<Kernel>) {
       constexpr f32 scale = missing_scale<typename Kernel::MathB, typename B::Type>();
       for (i64 i = 0; i < Kernel::rows; ++i) {
@@ -257,14 +276,15 @@ LOW_INLINE void gemm_few_rows_block(const Operands& operands, const GemmBlocks& 
                                 depth > 0);
     }
   }
-  if constexpr (!Kernel::panels) close_gap(Kernel::rows, columns, sums, blocks.n);
-  epilogue<Kernel>(operands, 0, Kernel::rows, column, columns, sums, blocks.n);
+  if constexpr (!Kernel::panels) close_gap(Kernel::rows + flip_rows<Kernel>, columns, sums, blocks.n);
+  subtract_flips<Kernel>(Kernel::rows, columns, sums, blocks.n);
+  finish_sums<Kernel>(operands, 0, Kernel::rows, column, columns, sums, blocks.n);
 }
 
 template <typename Kernel>
 LOW_INLINE void gemm_few_rows(const Operands& operands, unsigned char* scratch) {
   const i64 n = operands.extent(1);
-  const GemmBlocks blocks = gemm_blocks(tiling, Kernel::rows, n, operands.extent(2));
+  const GemmBlocks blocks = gemm_blocks(tiling, Kernel::rows, n, operands.extent(2), flip_rows<Kernel>);
   for (i64 column = 0, columns; column < n; column += columns) {
     columns = smaller(blocks.n, n - column);
     const i64 rest = n - column - columns;
@@ -273,15 +293,15 @@ LOW_INLINE void gemm_few_rows(const Operands& operands, unsigned char* scratch) 
   }
 }
 
-// f32 sums: blocked as tiling.h says.
+// Sums of 32 bits: blocked as tiling.h says. A Kernel's factors will do.
 template <typename Kernel>
-LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
+LOW_NOINLINE void gemm_blocked(const Operands& operands, unsigned char* scratch, Finish finish) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
-  using ProductsA = ProductsOf<Kernel, typename Kernel::MathA>;
-  using ProductsB = ProductsOf<Kernel, typename Kernel::MathB>;
+  using ProductsA = ProductsOfA<Kernel>;
+  using ProductsB = ProductsOfB<Kernel>;
   const i64 m = operands.extent(0), n = operands.extent(1), all = operands.extent(2);
-  const GemmBlocks blocks = gemm_blocks(tiling, m, n, all);
+  const GemmBlocks blocks = gemm_blocks(tiling, m, n, all, flip_rows<Kernel>);
   f32* const sums = reinterpret_cast<f32*>(scratch);
   f32* const packed_a = sums + blocks.a_begin;
   f32* const packed_b = sums + blocks.b_begin;
@@ -296,12 +316,13 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
       const i64 columns = smaller(blocks.n, n - column);
       if (all == 0) {
         for (i64 i = 0; i < rows * blocks.n; ++i) sums[i] = 0;
-        epilogue<Kernel>(operands, row, rows, column, columns, sums, blocks.n);
+        finish(operands, row, rows, column, columns, sums, blocks.n);
       }
       for (i64 depth = 0; depth < all; depth += blocks.k) {
         const i64 slice = smaller(blocks.k, all - depth);
-        pack_a<ProductsA, A::axes[0], A::axes[1]>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice, packed_a,
-                                                  packed_a_stride<ProductsA>);
+        pack_rows<ProductsA, A::axes[0], A::axes[1]>(a + row * a_m + depth * a_k, a_m, a_k, rows, slice, packed_a,
+                                                     packed_a_stride<ProductsA>);
+        pack_flips<Kernel>(rows, slice, packed_a);
         for (i64 j = 0; j < columns; j += tiling.panel_n) {
           const i64 width = smaller(tiling.panel_n, columns - j);
           const i64 words = words_of_depth<ProductsA>(slice);
@@ -310,7 +331,7 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
           if constexpr (Kernel::panels) {
             const auto* const panel = b + (column + j) / panel_columns * b_k + depth * panel_columns;
             if constexpr (reads_panels<Kernel>) {
-              words_of_b = panel;
+              words_of_b = reinterpret_cast<const f32*>(panel);
               second = panel_vectors > 1 ? lanes : width > lanes ? b_k : 0;
             } else {
               pack_panels<ProductsB>(panel, b_k, slice, width, packed_b);
@@ -319,10 +340,11 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
             pack_b<ProductsB, B::axes[0], B::axes[1]>(b + depth * b_k + (column + j) * b_n, b_k, b_n, slice, width,
                                                       packed_b);
           }
-          multiply_panels<RegisterProducts<Kernel>>(rows, packed_a, words_of_b, second, words, sums + j, blocks.n,
-                                                    depth > 0);
+          multiply_panels<RegisterProducts<Kernel>>(rows + flip_rows<Kernel>, packed_a, words_of_b, second, words,
+                                                    sums + j, blocks.n, depth > 0);
           if (depth + slice == all) {
-            epilogue<Kernel>(operands, row, rows, column + j, width, sums + j, blocks.n);
+            subtract_flips<Kernel>(rows, width, sums + j, blocks.n);
+            finish(operands, row, rows, column + j, width, sums + j, blocks.n);
           }
         }
       }
@@ -330,7 +352,7 @@ LOW_INLINE void gemm_blocked(const Operands& operands, unsigned char* scratch) {
   }
 }
 
-// f64 and integer sums: a few rows and columns at a time, on the stack.
+// Sums of 64 bits: a few rows and columns at a time, on the stack.
 template <typename Kernel>
 LOW_INLINE void gemm_plain(const Operands& operands) {
   using A = typename Kernel::A;
@@ -370,12 +392,12 @@ LOW_INLINE void gemm_plain(const Operands& operands) {
 template <typename Kernel>
 LOW_NOINLINE void gemm(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
   const Operands operands(launch, command);
-  if constexpr (!is_same<typename Kernel::Accumulate, f32>) {
+  if constexpr (!is_same<typename Kernel::Accumulate, f32> && !sums_integers<Kernel>) {
     gemm_plain<Kernel>(operands);
   } else if constexpr (has_few_rows<Kernel>) {
     gemm_few_rows<Kernel>(operands, scratch);
   } else {
-    gemm_blocked<Kernel>(operands, scratch);
+    gemm_blocked<typename Kernel::Base>(operands, scratch, finish_sums<Kernel>);
   }
 }
 

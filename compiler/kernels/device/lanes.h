@@ -5,6 +5,9 @@
 
 namespace low::device {
 
+// Vectors in a row of a panel.
+inline constexpr int panel_vectors = panel_columns / lanes;
+
 // An element as the f32 that is multiplied: rounded to Math, unless it has that precision anyway.
 template <typename Math, typename T>
 inline constexpr bool keeps_value = is_same<Math, f32> || is_same<Math, T> || sizeof(T) < sizeof(Math);

@@ -8,16 +8,15 @@
 //   panel_rows                            rows of a panel that are loaded together
 //   panel(p, words)                       those words of such rows, from p on: [panel_rows / depth, vectors of a row]
 //   panel(p, rows, words)                 the same with rows beyond the first few as zeros
+//   add(a, b)                             a + b, of sums
 //   multiply_add(a, b, total)             total + a * b for each lane, summed and rounded in the order of k
 #pragma once
 
+#include "compiler/kernels/device/integers.h"
 #include "compiler/kernels/device/lanes.h"
 #include "compiler/kernels/device/pairs.h"
 
 namespace low::device {
-
-// Vectors in a row of a panel.
-inline constexpr int panel_vectors = panel_columns / lanes;
 
 // A word is an element, rounded to Math; not `scaled`: as of load_lanes.
 template <typename Math, bool scaled = true>
@@ -53,6 +52,7 @@ struct ElementProducts {
   static LOW_INLINE void panel(const T* p, i64, Vector (&words)[1][panel_vectors]) {
     panel(p, words);
   }
+  static LOW_INLINE Vector add(Vector a, Vector b) { return a + b; }
   static LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector total) { return device::multiply_add(a, b, total); }
 };
 
@@ -90,6 +90,7 @@ struct PairProducts {
     for (i64 i = 0; i < rows * panel_columns; ++i) copy[i] = p[i];
     panel(copy, words);
   }
+  static LOW_INLINE Vector add(Vector a, Vector b) { return a + b; }
   static LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector total) { return dot_add(a, b, total); }
 
  private:
@@ -103,22 +104,56 @@ struct PairProducts {
 struct PairProducts;
 #endif
 
-template <bool pairs, typename Math, bool scaled>
-struct ChosenProducts {
-  using Type = ElementProducts<Math, scaled>;
-};
-template <typename Math, bool scaled>
-struct ChosenProducts<true, Math, scaled> {
-  using Type = PairProducts;
-};
-// Those that a kernel computes with: pairs, if its operands allow it and the target has dot products.
+// What a kernel multiplies in: pairs, if its operands allow it and the target has dot products; bytes likewise.
 template <typename Kernel>
 inline constexpr bool has_pairs = has_dots && Kernel::pairs;
-template <typename Kernel, typename Math, bool scaled = true>
-using ProductsOf = typename ChosenProducts<has_pairs<Kernel>, Math, scaled>::Type;
+template <typename Kernel>
+inline constexpr bool sums_integers =
+    is_same<typename Kernel::Accumulate, i32> || is_same<typename Kernel::Accumulate, u32>;
+template <typename T>
+inline constexpr bool is_byte = is_same<T, i8> || is_same<T, u8>;
+template <typename Kernel>
+inline constexpr bool multiplies_bytes =
+    sums_integers<Kernel> && is_byte<typename Kernel::A::Type> && is_byte<typename Kernel::B::Type> &&
+    sizeof(typename Kernel::MathA) == 4 && sizeof(typename Kernel::MathB) == 4;
+// Whether a's words are flipped, and there is one row more, whose sums are subtracted from those of all others.
+template <typename Kernel>
+inline constexpr bool flips_a =
+    has_dots && multiplies_bytes<Kernel> && is_same<typename Kernel::A::Type, typename Kernel::B::Type>;
+template <typename Kernel>
+inline constexpr int flip_rows = flips_a<Kernel> ? 1 : 0;
+
+template <typename P>
+struct Chosen {
+  using Type = P;
+};
+template <typename Kernel, typename Math, bool scaled>
+constexpr auto choose_floats() {
+  if constexpr (has_pairs<Kernel>) {
+    return Chosen<PairProducts>{};
+  } else {
+    return Chosen<ElementProducts<Math, scaled>>{};
+  }
+}
+template <typename Kernel, typename Math, bool scaled, bool flips>
+constexpr auto choose_products() {
+  if constexpr (multiplies_bytes<Kernel> && has_dots) {
+    return Chosen<ByteProducts<is_same<typename Kernel::B::Type, i8>, flips>>{};
+  } else if constexpr (multiplies_bytes<Kernel>) {
+    return Chosen<ShortProducts>{};
+  } else if constexpr (sums_integers<Kernel>) {
+    return Chosen<IntegerProducts<Math>>{};
+  } else {
+    return choose_floats<Kernel, Math, scaled>();
+  }
+}
+template <typename Kernel>
+using ProductsOfA = typename decltype(choose_products<Kernel, typename Kernel::MathA, true, flips_a<Kernel>>())::Type;
+template <typename Kernel, bool scaled = true>
+using ProductsOfB = typename decltype(choose_products<Kernel, typename Kernel::MathB, scaled, false>())::Type;
 // One type whatever elements were rounded to, so that kernels share their register kernels.
 template <typename Kernel>
-using RegisterProducts = ProductsOf<Kernel, f32>;
+using RegisterProducts = typename decltype(choose_products<Kernel, typename Kernel::Accumulate, true, false>())::Type;
 
 template <typename Products>
 LOW_INLINE constexpr i64 words_of_depth(i64 depth) {

@@ -33,11 +33,26 @@ LOW_INLINE void store_vector(f32* p, Vector v) { __builtin_memcpy(p, &v, sizeof 
 LOW_INLINE Vector splat(f32 x) { return x; }  // to all lanes
 LOW_INLINE Vector multiply_add(Vector a, Vector b, Vector c) { return __builtin_elementwise_fma(a, b, c); }
 
+// Of pairs of i16: the sum of both products as an i32, which wraps around.
+LOW_INLINE Vector multiply_shorts(Vector a, Vector b) {
+  using Shorts = short __attribute__((vector_size(sizeof(Vector))));
+#if defined(LOW_TARGET_HOST_X86_64_V4)
+  return bits_as<Vector>(__builtin_ia32_pmaddwd512(bits_as<Shorts>(a), bits_as<Shorts>(b)));
+#else
+  return bits_as<Vector>(__builtin_ia32_pmaddwd256(bits_as<Shorts>(a), bits_as<Shorts>(b)));
+#endif
+}
+
 #if defined(LOW_TARGET_HOST_X86_64_V4_BF16)
 // Of pairs of bf16: total + upper halves' product + lower halves' product, each sum rounded to nearest even.
 LOW_INLINE Vector dot_add(Vector a, Vector b, Vector total) {
   using Pairs = __bf16 __attribute__((vector_size(64)));
   return __builtin_ia32_dpbf16ps_512(total, bits_as<Pairs>(a), bits_as<Pairs>(b));
+}
+// Of integers: total + the four products of unsigned bytes of u and signed ones of s; it wraps around.
+LOW_INLINE Vector dot_add_bytes(Vector u, Vector s, Vector total) {
+  using Words = int __attribute__((vector_size(64)));
+  return bits_as<Vector>(__builtin_ia32_vpdpbusd512(bits_as<Words>(total), bits_as<Words>(u), bits_as<Words>(s)));
 }
 // Byte i of the result is byte index[i] modulo 128 of a and, from 64 on, b.
 template <typename Bytes>
@@ -73,13 +88,13 @@ LOW_INLINE void copy_bytes(void* to, const void* from, size_t bytes) {
 }  // namespace low::device
 
 // Large moves and fills become calls of these. Hidden, so that the code object needs nothing from the process that
-// loads it.
+// loads it; weak, as several objects may be linked to one.
 extern "C" {
-__attribute__((visibility("hidden"))) void* memcpy(void* to, const void* from, size_t bytes) {
+__attribute__((visibility("hidden"), weak)) void* memcpy(void* to, const void* from, size_t bytes) {
   low::device::copy_bytes(to, from, bytes);
   return to;
 }
-__attribute__((visibility("hidden"))) void* memmove(void* to, const void* from, size_t bytes) {
+__attribute__((visibility("hidden"), weak)) void* memmove(void* to, const void* from, size_t bytes) {
   auto* t = static_cast<volatile unsigned char*>(to);
   const auto* f = static_cast<const volatile unsigned char*>(from);
   if (t <= f) {
@@ -89,7 +104,7 @@ __attribute__((visibility("hidden"))) void* memmove(void* to, const void* from, 
   }
   return to;
 }
-__attribute__((visibility("hidden"))) void* memset(void* to, int value, size_t bytes) {
+__attribute__((visibility("hidden"), weak)) void* memset(void* to, int value, size_t bytes) {
   void* p = to;
   asm volatile("rep stosb" : "+D"(p), "+c"(bytes) : "a"(value) : "memory");
   return to;

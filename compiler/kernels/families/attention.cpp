@@ -111,11 +111,14 @@ Cost attention_run_cost(const Machine& machine, const KernelWork& work) {
   const auto m = static_cast<double>(work.m), n = static_cast<double>(work.n);
   const auto k = static_cast<double>(std::max<int64_t>(work.k, 0)), v = static_cast<double>(work.v);
   const double rate = matmul_rate(machine, work.a, work.b).flop_per_cycle;
-  // Of the kernels that pack, rows are lanes.
+  // Of the kernels that pack, rows are lanes, and what the scores become stays f32.
+  const double value_rate =
+      products.packs && work.a != DType::f64 ? matmul_rate(machine, DType::f32, DType::f32).flop_per_cycle : rate;
   const double rows = padded_to(work.m, products.packs ? machine.vector_lanes : products.step_m);
   const double keys = padded_to(work.n, products.packs ? 1 : products.step_n);
   // Per score both products' share and the softmax; per element of q, k, v and the result, conversion and epilogue.
-  const double score = 2 * (k + v) / rate + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
+  const double score =
+      2 * (k / rate + v / value_rate) + static_cast<double>(work.score_nodes) / machine.vector_flop_per_cycle;
   const double elements = m * k + n * (k + v) + m * v * static_cast<double>(work.expression_nodes);
   Cost cost;
   cost.compute = rows * keys * score + elements / machine.vector_flop_per_cycle;
@@ -129,6 +132,10 @@ DType attention_math(const Machine& machine, DType q, DType k, DType v) {
   if (accumulate != DType::f32) return accumulate;
   const DType operands[] = {q, k, v};
   return matmul_rate(machine, operands).a;
+}
+
+bool AttentionKernel::gains_by_dots(const KernelContract& contract) const {
+  return accumulate == DType::f32 && are_pairs(math, contract.operands[0].dtype, contract.operands[1].dtype);
 }
 
 std::string AttentionKernel::unimplemented() const {

@@ -77,6 +77,7 @@ struct AttentionKernel {
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) const;
   std::string unimplemented() const;
+  bool gains_by_dots(const KernelContract& contract) const;  // scores
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
 

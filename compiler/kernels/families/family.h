@@ -19,7 +19,7 @@
 //   scratch_bytes(contract, extents, tiling)      that such a run needs on a target of this tiling
 //   unimplemented()                  what no kernel of the library does, of a contract without a problem
 //   elements_that_count(contract, extents, index)   of an operand's view, where it has others besides
-//   multiplies_pairs(contract)       whether it multiplies pairs of bf16 where a target has dot products of them
+//   gains_by_dots(contract)          whether it uses dot products of narrow elements where a target has them
 //   configure(contract, extents)     sets the fields that say how the kernel goes about runs of these extents
 #pragma once
 

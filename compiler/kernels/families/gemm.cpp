@@ -68,7 +68,15 @@ int64_t staging_depth(const Machine& machine, const GemmConfigurations& known, G
   return 0;
 }
 
+// Whether the sums have 32 bits, so that the kernel is blocked.
+bool has_words(DType sum) { return sum == DType::f32 || sum == DType::i32 || sum == DType::u32; }
+
 }  // namespace
+
+bool are_pairs(DType math, DType a, DType b) {
+  const auto fits = [](DType type) { return type == DType::bf16 || is_fp8(type); };
+  return math == DType::bf16 && fits(a) && fits(b);
+}
 
 Shape GemmKernel::run_extents(std::span<const Shape> operands) const {
   return {operands[0][0], operands.back()[1], operands[0][1]};
@@ -94,7 +102,7 @@ std::string GemmKernel::problem(const KernelContract& contract) const {
       return fmt::format("gemm cannot multiply in {} and accumulate in {}", low::name(math), low::name(accumulate));
   }
   if (!panels) return "";
-  if (accumulate != DType::f32) return fmt::format("panels are summed in {}", low::name(accumulate));
+  if (!has_words(accumulate)) return fmt::format("panels are summed in {}", low::name(accumulate));
   const std::vector<Access>& access = contract.operands[1].access;
   if (access.size() != 3 || access[1] == Access::broadcast || access[2] != Access::unit)
     return "a panel is not row by row";
@@ -110,18 +118,27 @@ std::string GemmKernel::run_problem(const KernelContract&, const Shape& extents)
   return "";
 }
 
-bool GemmKernel::multiplies_pairs(const KernelContract& contract) const {
-  if (accumulate != DType::f32 || math_a != DType::bf16 || math_b != DType::bf16) return false;
-  const auto fits = [&](size_t operand) {
+bool GemmKernel::multiplies_bytes(const KernelContract& contract) const {
+  if (accumulate != DType::i32 && accumulate != DType::u32) return false;
+  const auto fits = [&](size_t operand, DType math) {
     const DType type = contract.operands[operand].dtype;
-    return type == DType::bf16 || is_fp8(type);
+    return (type == DType::i8 || type == DType::u8) && byte_size(math) == 4;
   };
-  return fits(0) && fits(1);
+  return fits(0, math_a) && fits(1, math_b);
+}
+
+bool GemmKernel::gains_by_dots(const KernelContract& contract) const {
+  return multiplies_pairs(contract) || multiplies_bytes(contract);
+}
+
+bool GemmKernel::multiplies_pairs(const KernelContract& contract) const {
+  return accumulate == DType::f32 && math_a == math_b &&
+         are_pairs(math_a, contract.operands[0].dtype, contract.operands[1].dtype);
 }
 
 void GemmKernel::configure(const KernelContract& contract, const Shape& extents) {
   const int64_t m = extents[0], n = extents[1], k = extents[2];
-  const bool few = accumulate == DType::f32 && m >= 1 && m <= device::most_unrolled_rows &&
+  const bool few = has_words(accumulate) && m >= 1 && m <= device::most_unrolled_rows &&
                    n >= device::least_unrolled_columns && k >= 1 &&
                    (panels || contract.operands[1].access[1] == Access::unit);
   rows = few ? std::optional(static_cast<int>(m)) : std::nullopt;
@@ -208,7 +225,7 @@ GemmKernel gemm_kernel(const Machine& machine, const MathRate& math, DType accum
 }
 
 bool gemm_wants_panels(const Machine& machine, DType accumulate, int64_t n) {
-  return gemm_configurations(machine).packs && accumulate == DType::f32 && n >= device::panel_columns;
+  return gemm_configurations(machine).packs && has_words(accumulate) && n >= device::panel_columns;
 }
 
 int64_t gemm_depth(const Machine& machine, int64_t m, int64_t n, int64_t k, DType a, DType b) {
@@ -240,9 +257,12 @@ MathRate gemm_math(const Machine& machine, DType sum, DType a, DType b) {
   return sum == DType::f32 ? matmul_rate(machine, a, b) : MathRate{sum, sum};
 }
 
-uint64_t GemmKernel::scratch_bytes(const KernelContract&, const Shape& extents, const device::Tiling& tiling) const {
-  if (accumulate != DType::f32) return 0;
-  return static_cast<uint64_t>(device::gemm_blocks(tiling, extents[0], extents[1], extents[2]).end) * sizeof(float);
+uint64_t GemmKernel::scratch_bytes(const KernelContract& contract, const Shape& extents,
+                                   const device::Tiling& tiling) const {
+  if (!has_words(accumulate)) return 0;
+  const int more_rows = multiplies_bytes(contract) ? 1 : 0;
+  const device::GemmBlocks blocks = device::gemm_blocks(tiling, extents[0], extents[1], extents[2], more_rows);
+  return static_cast<uint64_t>(blocks.end) * sizeof(float);
 }
 
 }  // namespace low

@@ -41,10 +41,16 @@ struct GemmKernel {
   std::string problem(const KernelContract& contract) const;
   std::string run_problem(const KernelContract& contract, const Shape& extents) const;
   void configure(const KernelContract& contract, const Shape& extents);
+  // Pairs of bf16, and bytes of integers, where a target has dot products of them (device/products.h).
   bool multiplies_pairs(const KernelContract& contract) const;
+  bool multiplies_bytes(const KernelContract& contract) const;
+  bool gains_by_dots(const KernelContract& contract) const;
   uint64_t scratch_bytes(const KernelContract& contract, const Shape& extents, const device::Tiling& tiling) const;
   void add_work(KernelWork& work, const KernelContract& contract, const Shape& extents) const;
 };
+
+// Whether elements that are multiplied in `math` are the halves of pairs of bf16, for dot products of them.
+bool are_pairs(DType math, DType a, DType b);
 
 // How the kernels that the library has for a machine's targets go about products.
 struct GemmConfigurations {
