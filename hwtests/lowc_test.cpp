@@ -553,10 +553,16 @@ TEST_F(Lowc, PrintingAnEarlyStageStillWritesThePackage) {
 TEST_F(Lowc, AToolchainThatCannotWorkIsNoInternalError) {
   ASSERT_EQ(lowc("workload tiny-mlp-b1 -o t.onnx").code, 0);
   expect_refusal("compile t.onnx -o a.low --clang /nonexistent", 4, {"lowc: t.onnx: ", "/nonexistent"});
-  // Says that it is clang and then fails.
-  spill(folder_ / "clang", "#!/bin/sh\n[ \"$1\" = --version ] && echo 'clang version 19.0.0' && exit 0\nkill -9 $$\n");
-  fs::permissions(folder_ / "clang", fs::perms::owner_all);
+  // Says that it is clang, and then fails or has no linker.
+  const auto fake = [&](const std::string& linker, const std::string& otherwise) {
+    spill(folder_ / "clang", "#!/bin/sh\ncase \"$*\" in\n*-print-prog-name=*) echo 'clang version 19.0.0'; echo " +
+                                 linker + ";;\n*) " + otherwise + ";;\nesac\n");
+    fs::permissions(folder_ / "clang", fs::perms::owner_all);
+  };
+  fake("ld.lld", "kill -9 $$");
   expect_refusal("compile t.onnx -o a.low --clang ./clang", 4, {"lowc: t.onnx: ", "./clang", "137"});
+  fake("/nonexistent/ld.lld", "while [ $# -gt 1 ]; do shift; done; : > \"$1\"");
+  expect_refusal("compile t.onnx -o a.low --clang ./clang", 4, {"lowc: t.onnx: ", "./clang", "/nonexistent/ld.lld"});
   EXPECT_FALSE(fs::exists(folder_ / "a.low"));
 }
 

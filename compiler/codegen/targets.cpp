@@ -29,15 +29,11 @@ constexpr const char* host_options[] = {"-x",
                                         "-fno-ident",
                                         "-fvisibility=hidden",
                                         "-fPIC",
-                                        "-shared",
-                                        "-nostdlib",
-                                        "-fuse-ld=lld",
-                                        "-Wl,--build-id=none",
-                                        "-Wl,--strip-all",
-                                        "-Wl,--gc-sections",
-                                        "-Wl,-z,defs",
                                         "-w",
                                         "-fbracket-depth=4096"};
+// Of the linker. Nothing is left undefined, and nothing kept that no entry point uses.
+constexpr const char* host_link_options[] = {
+    "-shared", "--build-id=none", "--hash-style=gnu", "--strip-all", "--gc-sections", "-z", "defs"};
 // abi::HostEntry.
 constexpr std::string_view host_entry_head =
     "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, "
@@ -45,6 +41,7 @@ constexpr std::string_view host_entry_head =
     "                                                                     unsigned char* scratch) {{\n";
 constexpr CodeKind host{.object_suffix = ".so",
                         .options = host_options,
+                        .link_options = host_link_options,
                         .target_header = "compiler/kernels/device/target_host.h",
                         .kernels = "compiler/kernels/device/",
                         .entry_head = host_entry_head};

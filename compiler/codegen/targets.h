@@ -13,9 +13,10 @@ namespace low {
 // What targets share that compile the same source: an emitted source is of one kind.
 struct CodeKind {
   std::string_view object_suffix;        // of a code object's file in a package: ".so"
-  std::span<const char* const> options;  // of clang: the language, what it may assume, what an object is
-  std::string_view target_header;        // of the device library, for kernels/device/target.h
-  std::string_view kernels;              // the folder of the kernels, a header a family
+  std::span<const char* const> options;  // of clang: the language, and what it may assume
+  std::span<const char* const> link_options;
+  std::string_view target_header;  // of the device library, for kernels/device/target.h
+  std::string_view kernels;        // the folder of the kernels, a header a family
   // The head of an entry point, up to where its body begins; an fmt string with the entry's number.
   std::string_view entry_head;
 };

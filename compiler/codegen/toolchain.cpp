@@ -15,6 +15,8 @@
 namespace low {
 namespace {
 
+constexpr std::string_view linker = "ld.lld";
+
 // Programs to try, in order.
 std::vector<std::string> candidates(const ToolchainOptions& options) {
   if (!options.clang.empty()) return {options.clang};
@@ -34,20 +36,30 @@ std::optional<std::string> parse_version(const std::string& output) {
   return output.substr(begin, end - begin);
 }
 
+// "/usr/lib/llvm-19/bin/ld.lld": the line that names clang's linker; without a folder where clang knows none.
+std::string parse_linker(const std::string& output) {
+  for (const auto line : std::views::split(output, '\n')) {
+    const std::string_view text(line.begin(), line.end());
+    if (text == linker || text.ends_with(fmt::format("/{}", linker))) return std::string(text);
+  }
+  return std::string(linker);
+}
+
 struct Compiler {
   std::string program;
   std::string version;
+  std::string linker;  // program
 };
 
 Result<Compiler> find_compiler(const ToolchainOptions& options) {
   LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
   const std::vector<std::string> programs = candidates(options);
   for (const std::string& program : programs) {
-    const std::string arguments[] = {program, "--version"};
+    const std::string arguments[] = {program, "--no-default-config", "-v", fmt::format("-print-prog-name={}", linker)};
     LOW_TRY(const ProcessResult result, run_process(arguments, "", folder));
     if (!result.started || result.status != 0) continue;
     if (std::optional<std::string> version = parse_version(result.output))
-      return Compiler{program, std::move(*version)};
+      return Compiler{program, std::move(*version), parse_linker(result.output)};
   }
   return fail(ErrorKind::unsupported,
               fmt::format("compiling kernels needs clang 19 or newer, and {} {} not a program that runs and says "
@@ -55,7 +67,7 @@ Result<Compiler> find_compiler(const ToolchainOptions& options) {
                           fmt::join(programs, ", "), programs.size() == 1 ? "is" : "are"));
 }
 
-// Up to the source and what is linked to it.
+// Of clang, up to the source.
 std::vector<std::string> arguments_of(const Compiler& compiler, const CodegenTarget& target) {
   std::vector<std::string> arguments = {compiler.program, "--no-default-config"};
   arguments.insert(arguments.end(), target.kind->options.begin(), target.kind->options.end());
@@ -83,24 +95,29 @@ bool unknown_to_clang(const std::string& diagnostic) {
          diagnostic.find("unsupported option") != std::string::npos;
 }
 
-// Runs clang for a file in `folder`, whose bytes it returns.
-Result<std::string> run_clang(const Compiler& compiler, const CodegenTarget& target, std::vector<std::string> arguments,
-                              const std::string& source, const std::string& file, const TemporaryFolder& folder) {
+// Runs clang or its linker for a file in `folder`, whose bytes it returns.
+Result<std::string> run_tool(const Compiler& compiler, const CodegenTarget& target, std::vector<std::string> arguments,
+                             const std::string& source, const std::string& file, const TemporaryFolder& folder) {
   const std::string output = folder.path() + "/" + file;
   arguments.insert(arguments.end(), {"-o", output});
   LOW_TRY(const ProcessResult result, run_process(arguments, source, folder));
   if (result.started && result.status == 0) return read_whole_file(output);
+  const std::string& program = arguments.front();
   const std::string diagnostic = first_diagnostic(result.output);
   if (unknown_to_clang(diagnostic)) {
-    return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", compiler.program,
+    return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", program,
                                                     compiler.version, target.name, diagnostic));
   }
+  if (!result.started)
+    return fail(ErrorKind::unsupported,
+                fmt::format("compiling kernels needs {}, which {} names, and it does not run; install lld-19", program,
+                            compiler.program));
   // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the
   // installation.
-  const bool ours = result.started && diagnostic.find("<stdin>") != std::string::npos;
+  const bool ours = diagnostic.find("<stdin>") != std::string::npos;
   return fail(ours ? ErrorKind::internal : ErrorKind::unsupported,
-              fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", compiler.program,
-                          compiler.version, target.name, result.status, diagnostic));
+              fmt::format("{} ({}) refused the kernels for target {} with status {}: {}", program, compiler.version,
+                          target.name, result.status, diagnostic));
 }
 
 // "kernels.o" in the folder, of the source.
@@ -109,22 +126,23 @@ Result<std::string> compile_source(const Compiler& compiler, const CodegenTarget
   std::vector<std::string> arguments = arguments_of(compiler, target);
   for (const std::string& macro : macros) arguments.push_back("-D" + macro);
   arguments.insert(arguments.end(), {"-c", "-"});
-  return run_clang(compiler, target, std::move(arguments), source, "kernels.o", folder);
+  return run_tool(compiler, target, std::move(arguments), source, "kernels.o", folder);
 }
 
 // The code object of "kernels.o" and routines.
 Result<CodeObject> link_kernels(const Compiler& compiler, const CodegenTarget& target, const CodeObject* routines,
                                 const TemporaryFolder& folder) {
-  std::vector<std::string> arguments = arguments_of(compiler, target);
-  arguments.insert(arguments.end(), {"-x", "none", folder.path() + "/kernels.o"});
+  std::vector<std::string> arguments = {compiler.linker};
+  arguments.insert(arguments.end(), target.kind->link_options.begin(), target.kind->link_options.end());
+  arguments.push_back(folder.path() + "/kernels.o");
   if (routines != nullptr) {
     const std::string file = folder.path() + "/routines.o";
     LOW_TRY_VOID(write_file(file, std::as_bytes(std::span(routines->bytes))));
     arguments.push_back(file);
   }
   CodeObject object{.target = std::string(target.name), .bytes = {}, .clang_version = compiler.version};
-  LOW_TRY(object.bytes, run_clang(compiler, target, std::move(arguments), "",
-                                  "kernels" + std::string(target.kind->object_suffix), folder));
+  LOW_TRY(object.bytes, run_tool(compiler, target, std::move(arguments), "",
+                                 "kernels" + std::string(target.kind->object_suffix), folder));
   return object;
 }
 

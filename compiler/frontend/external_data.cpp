@@ -127,14 +127,15 @@ Result<AlignedBytes> read_external(const ModelContext& model, const onnx::Tensor
 
 }  // namespace
 
-Result<Tensor> load_tensor(ModelContext& model, const onnx::TensorProto& proto, std::string_view what) {
+Result<Tensor> load_tensor(ModelContext& model, const onnx::TensorProto& proto, std::string_view what,
+                           std::span<const std::byte> raw_data) {
   AlignedBytes external;
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
     auto read = read_external(model, proto);
     if (!read) return in_context(what, read.error());
     external = std::move(*read);
   }
-  LOW_TRY(Tensor tensor, tensor_from_proto(proto, what, external));
+  LOW_TRY(Tensor tensor, tensor_from_proto(proto, what, {.external = external, .raw = raw_data}));
   if (model.calls > 0) {
     model.function_bytes += static_cast<int64_t>(tensor.bytes().size());
     if (model.function_bytes > max_function_bytes) {

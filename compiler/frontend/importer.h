@@ -42,7 +42,9 @@ using Opsets = std::map<std::string, int64_t, std::less<>>;  // domain ("" is th
 // What all scopes of one model share.
 struct ModelContext {
   const onnx::ModelProto* model = nullptr;
-  std::string folder;                      // external data is beside the model
+  std::string folder;  // external data is beside the model
+  // Of the main graph's initializers, where the message lacks it; see large_data.h.
+  std::span<const std::span<const std::byte>> raw_data = {};
   int64_t nodes = 0;                       // imported so far, those of inlined functions once for each call
   int64_t inlined_nodes = 0;               // of these, those of functions
   int64_t fold_budget = int64_t{1} << 26;  // bytes of constants that the importer may still make
@@ -128,7 +130,9 @@ Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph,
 // Binds a name; ErrorKind::invalid if it is taken.
 Result<void> define(Scope& scope, const std::string& name, ModelValue value);
 // A constant of the model, external or not. `what` names it in messages.
-Result<Tensor> load_tensor(ModelContext& model, const onnx::TensorProto& proto, std::string_view what);
+// `raw_data`: where the message lacks it.
+Result<Tensor> load_tensor(ModelContext& model, const onnx::TensorProto& proto, std::string_view what,
+                           std::span<const std::byte> raw_data = {});
 // Checks a declared type against the actual one, where the declared one is known. `what` names the value.
 Result<void> check_declared_type(const onnx::TypeProto& declared, const Type& actual, std::string_view what);
 // The same for value_info and outputs of a graph whose nodes were imported.

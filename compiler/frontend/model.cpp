@@ -10,6 +10,7 @@
 
 #include "compiler/frontend/frontend.h"
 #include "compiler/frontend/importer.h"
+#include "compiler/frontend/large_data.h"
 #include "onnx.pb.h"
 #include "runtime/tensor/tensor_file.h"
 #include "runtime/tensor/tensor_proto.h"
@@ -263,9 +264,11 @@ Result<void> import_inputs(Scope& scope, const onnx::GraphProto& graph, const Fr
   return {};
 }
 
-Result<Graph> import_model(const onnx::ModelProto& proto, const std::string& path, const FrontendOptions& options) {
+Result<Graph> import_model(const onnx::ModelProto& proto, std::span<const std::span<const std::byte>> raw_data,
+                           const std::string& path, const FrontendOptions& options) {
   LOW_TRY(const Opsets opsets, check_model(proto));
-  ModelContext model{.model = &proto, .folder = std::filesystem::path(path).parent_path().string()};
+  ModelContext model{
+      .model = &proto, .folder = std::filesystem::path(path).parent_path().string(), .raw_data = raw_data};
   Emitter emit(model.fold_budget);
   Scope scope{model, emit, opsets, 0, {}};
   const onnx::GraphProto& graph = proto.graph();
@@ -290,10 +293,15 @@ Result<Graph> import_model(const onnx::ModelProto& proto, const std::string& pat
 
 Result<void> import_initializers(Scope& scope, const onnx::GraphProto& graph, const std::set<std::string>& left_out) {
   if (!graph.sparse_initializer().empty()) return fail(ErrorKind::unsupported, "sparse initializers are not supported");
-  for (const onnx::TensorProto& initializer : graph.initializer()) {
+  for (int i = 0; i < graph.initializer_size(); ++i) {
+    const onnx::TensorProto& initializer = graph.initializer(i);
     if (initializer.name().empty()) return fail(ErrorKind::invalid, "an initializer has no name");
     if (left_out.contains(initializer.name())) continue;
-    LOW_TRY(Tensor tensor, load_tensor(scope.model, initializer, "initializer " + in_quotes(initializer.name())));
+    const std::span<const std::byte> raw_data = scope.depth == 0 && !scope.model.raw_data.empty()
+                                                    ? scope.model.raw_data[static_cast<size_t>(i)]
+                                                    : std::span<const std::byte>();
+    LOW_TRY(Tensor tensor,
+            load_tensor(scope.model, initializer, "initializer " + in_quotes(initializer.name()), raw_data));
     LOW_TRY_VOID(define(scope, initializer.name(), constant_value(std::move(tensor))));
   }
   return {};
@@ -357,10 +365,11 @@ Result<Graph> import_onnx(std::span<const std::byte> bytes, const std::string& p
       return fail(ErrorKind::unsupported,
                   path + ": a model of 2 GiB or more cannot be parsed; keep its weights in external data");
     }
-    if (!model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    const std::optional<CutModel> cut = cut_large_data(bytes);
+    if (!cut || !model.ParseFromString(cut->message)) {
       return fail(ErrorKind::invalid, path + ": this is no ONNX model, or it is truncated");
     }
-    auto graph = import_model(model, path, options);
+    auto graph = import_model(model, cut->raw_data, path, options);
     if (!graph) return in_context(path, graph.error());
     return graph;
   } catch (const std::bad_alloc&) {

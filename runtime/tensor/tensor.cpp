@@ -29,7 +29,15 @@ void* allocate_aligned(size_t bytes) {
 void free_aligned(void* allocated, size_t bytes) { ::operator delete(allocated, alignment_for(bytes)); }
 
 Tensor::Tensor(DType dtype, const Shape& shape)
-    : dtype_(dtype), shape_(shape), bytes_(static_cast<size_t>(shape.elements()) * byte_size(dtype)) {}
+    : dtype_(dtype), shape_(shape), bytes_(static_cast<size_t>(shape.elements()) * byte_size(dtype)) {
+  if (!bytes_.empty()) std::memset(bytes_.data(), 0, bytes_.size());
+}
+
+Tensor::Tensor(DType dtype, const Shape& shape, std::span<const std::byte> bytes)
+    : dtype_(dtype), shape_(shape), bytes_(bytes.size()) {
+  LOW_CHECK(bytes.size() == static_cast<size_t>(shape.elements()) * byte_size(dtype));
+  if (!bytes.empty()) std::memcpy(bytes_.data(), bytes.data(), bytes.size());
+}
 
 uint64_t Tensor::bits(int64_t index) const {
   const size_t size = byte_size(dtype_);

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/tensor/dtype.h"
@@ -29,7 +31,17 @@ struct AlignedAllocator {
   bool operator==(const AlignedAllocator<U>&) const {
     return true;
   }
+  // What is about to be written need not be 0 before.
+  template <typename U>
+  void construct(U* p) {
+    ::new (static_cast<void*>(p)) U;
+  }
+  template <typename U, typename V>
+  void construct(U* p, V&& value) {
+    ::new (static_cast<void*>(p)) U(std::forward<V>(value));
+  }
 };
+// AlignedBytes(n) holds anything.
 using AlignedBytes = std::vector<std::byte, AlignedAllocator<std::byte>>;
 
 class Tensor {
@@ -37,6 +49,8 @@ class Tensor {
   Tensor() = default;  // f32 scalar without storage: a placeholder to assign to
   // Zero-filled. The shape must have passed checked_elements.
   Tensor(DType dtype, const Shape& shape);
+  // Of these elements, as many as the shape has.
+  Tensor(DType dtype, const Shape& shape, std::span<const std::byte> bytes);
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

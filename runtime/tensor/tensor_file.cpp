@@ -77,9 +77,7 @@ Result<void> check_booleans(std::span<const std::byte> bytes, const std::string&
 Result<Tensor> tensor_of_bytes(std::span<const std::byte> bytes, const std::string& path, DType dtype,
                                const Shape& shape) {
   if (dtype == DType::boolean) LOW_TRY_VOID(check_booleans(bytes, path));
-  Tensor tensor(dtype, shape);
-  std::ranges::copy(bytes, tensor.bytes().begin());
-  return tensor;
+  return Tensor(dtype, shape, bytes);
 }
 
 // `tensor` as what the receiver needs.

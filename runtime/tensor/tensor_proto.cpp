@@ -166,9 +166,7 @@ Result<Tensor> tensor_of_bytes(DType dtype, const Shape& shape, size_t needed, s
       std::ranges::any_of(bytes, [](std::byte value) { return std::to_integer<int>(value) > 1; })) {
     return fail(ErrorKind::invalid, fmt::format("{} has a boolean that is neither 0 nor 1", source));
   }
-  Tensor tensor(dtype, shape);
-  std::ranges::copy(bytes, tensor.bytes().begin());
-  return tensor;
+  return Tensor(dtype, shape, bytes);
 }
 
 Result<DType> read_data_type(const TensorProto& proto) {
@@ -191,24 +189,24 @@ Result<Shape> read_shape(const TensorProto& proto, DType dtype) {
   return shape;
 }
 
-Result<Tensor> convert(const TensorProto& proto, std::span<const std::byte> external) {
+Result<Tensor> convert(const TensorProto& proto, const OutsideData& outside) {
   if (proto.has_segment()) return fail(ErrorKind::unsupported, "a tensor in several segments is not supported");
   LOW_TRY(const DType dtype, read_data_type(proto));
   LOW_TRY(const Shape shape, read_shape(proto, dtype));
   const int64_t elements = shape.elements();
   const size_t needed = static_cast<size_t>(elements) * byte_size(dtype);
 
-  const std::string& raw = proto.raw_data();
+  const std::span<const std::byte> raw = outside.raw.empty() ? std::as_bytes(std::span(proto.raw_data())) : outside.raw;
   const int64_t typed = typed_entries(proto);
   if (proto.string_data_size() > 0) {
     return fail(ErrorKind::invalid, fmt::format("a tensor of {} has string_data", name(dtype)));
   }
   if (proto.data_location() == TensorProto::EXTERNAL) {
     if (!raw.empty() || typed > 0) return fail(ErrorKind::invalid, "data is both external and inside of the message");
-    return tensor_of_bytes(dtype, shape, needed, external, "the external data");
+    return tensor_of_bytes(dtype, shape, needed, outside.external, "the external data");
   }
   if (!raw.empty() && typed > 0) return fail(ErrorKind::invalid, "data is both in raw_data and in a typed field");
-  if (!raw.empty()) return tensor_of_bytes(dtype, shape, needed, std::as_bytes(std::span(raw)), "raw_data");
+  if (!raw.empty()) return tensor_of_bytes(dtype, shape, needed, raw, "raw_data");
 
   const Field field = typed_field(dtype);
   const auto [count, field_name] = entries(proto, field);
@@ -243,9 +241,8 @@ std::string onnx_data_type_name(int data_type) {
   return found == nullptr ? fmt::format("{} (unknown)", data_type) : std::string(found->name);
 }
 
-Result<Tensor> tensor_from_proto(const onnx::TensorProto& proto, std::string_view what,
-                                 std::span<const std::byte> external) {
-  Result<Tensor> tensor = convert(proto, external);
+Result<Tensor> tensor_from_proto(const onnx::TensorProto& proto, std::string_view what, const OutsideData& outside) {
+  Result<Tensor> tensor = convert(proto, outside);
   if (!tensor) return in_context(what, tensor.error());
   return tensor;
 }

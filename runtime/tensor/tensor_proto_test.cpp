@@ -27,7 +27,7 @@ TensorProto proto_of(int data_type, const std::vector<int64_t>& dims) {
 
 void expect_error(const TensorProto& proto, ErrorKind kind, const std::string& part,
                   std::span<const std::byte> external = {}) {
-  const Result<Tensor> tensor = tensor_from_proto(proto, "w", external);
+  const Result<Tensor> tensor = tensor_from_proto(proto, "w", {.external = external});
   ASSERT_FALSE(tensor) << part;
   EXPECT_EQ(tensor.error().kind, kind) << tensor.error().message;
   EXPECT_THAT(tensor.error().message, HasSubstr("w: "));
@@ -202,7 +202,7 @@ TEST(TensorProto, ExternalData) {
   location->set_key("location");
   location->set_value("weights.bin");
   const std::string bytes("\1\0\xff\xff", 4);
-  const Result<Tensor> tensor = tensor_from_proto(proto, "w", bytes_of(bytes));
+  const Result<Tensor> tensor = tensor_from_proto(proto, "w", {.external = bytes_of(bytes)});
   ASSERT_TRUE(tensor) << tensor.error().message;
   EXPECT_EQ(tensor->integer(1), -1);
   expect_error(proto, ErrorKind::invalid, "the external data has 3 bytes", bytes_of(bytes).first(3));
