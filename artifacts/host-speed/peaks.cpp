@@ -21,29 +21,29 @@ using Clock = std::chrono::steady_clock;
 volatile float sink;
 
 // As many sums as hide the latency of an instruction.
-constexpr int sums = 16;
+constexpr int sums = 12;
 constexpr int64_t rounds = 20'000'000;
 
 // `step` on many sums at once, over and over. A macro: a function for one instruction set is inlined into no other.
 #define LOW_KEEP_BUSY(count, zero, step, constraint)             \
-  decltype(zero) total[count] = {};                              \
+  decltype(zero) total[count];                                   \
+  _Pragma("GCC unroll 16") for (auto& t : total) t = zero;       \
   for (int64_t i = 0; i < rounds; ++i) {                         \
     _Pragma("GCC unroll 16") for (int j = 0; j < (count); ++j) { \
       total[j] = step;                                           \
       asm volatile("" : "+" constraint(total[j]));               \
     }                                                            \
   }                                                              \
-  for (const auto& t : total) sink = sink + static_cast<float>(t[0])
+  _Pragma("GCC unroll 16") for (const auto& t : total) sink = sink + static_cast<float>(t[0])
 
 __attribute__((target("avx512f"))) void multiply_adds_512() {
   const __m512 a = _mm512_set1_ps(sink), b = _mm512_set1_ps(0.5F);
   LOW_KEEP_BUSY(sums, _mm512_setzero_ps(), _mm512_fmadd_ps(a, b, total[j]), "v");
 }
 
-constexpr int fewer_sums = 12;
 __attribute__((target("avx2,fma"))) void multiply_adds_256() {
   const __m256 a = _mm256_set1_ps(sink), b = _mm256_set1_ps(0.5F);
-  LOW_KEEP_BUSY(fewer_sums, _mm256_setzero_ps(), _mm256_fmadd_ps(a, b, total[j]), "x");
+  LOW_KEEP_BUSY(sums, _mm256_setzero_ps(), _mm256_fmadd_ps(a, b, total[j]), "x");
 }
 
 __attribute__((target("avx512f,avx512bf16"))) void bf16_dots() {
@@ -98,7 +98,7 @@ int main(int argc, char** argv) {
   __builtin_cpu_init();
   const bool wide = __builtin_cpu_supports("avx512f") != 0;
   const double f32 = wide                                 ? gflops(threads, multiply_adds_512, 2.0 * 16 * sums)
-                     : __builtin_cpu_supports("fma") != 0 ? gflops(threads, multiply_adds_256, 2.0 * 8 * fewer_sums)
+                     : __builtin_cpu_supports("fma") != 0 ? gflops(threads, multiply_adds_256, 2.0 * 8 * sums)
                                                           : 0;
   const double bf16 = __builtin_cpu_supports("avx512bf16") != 0 ? gflops(threads, bf16_dots, 4.0 * 16 * sums) : 0;
   const double i8 = __builtin_cpu_supports("avx512vnni") != 0 ? gflops(threads, i8_dots, 8.0 * 16 * sums) : 0;
