@@ -426,57 +426,61 @@ TEST(Gemm, IntegersAndDoubles) {
 // All values of 8 bits, in every order and through every way in which b is read: rests of the depth, where a word has
 // fewer elements than it could, and of columns; sums of 32 bits that wrap around.
 TEST(Gemm, IntegersOf8Bits) {
+  KernelSet kernels;
+  std::vector<Case> cases;
+  std::vector<uint32_t> numbers;
+  const auto add = [&](const Case& c) {
+    cases.push_back(c);
+    numbers.push_back(add_run(kernels, c));
+  };
   for (const auto& [sum, m, n, k] :
        std::initializer_list<std::tuple<DType, int64_t, int64_t, int64_t>>{{DType::i32, 1, 16, 1},
                                                                            {DType::i32, 1, 100, 66},
+                                                                           {DType::i32, 1, 2049, 3},
+                                                                           {DType::i32, 1, 17, 40000},
                                                                            {DType::u32, 3, 33, 291},
-                                                                           {DType::i32, 6, 2049, 3},
                                                                            {DType::u32, 5, 7, 9},
                                                                            {DType::i32, 29, 47, 34},
                                                                            {DType::i32, 450, 33, 5},
-                                                                           {DType::i32, 20, 16, 0},
-                                                                           {DType::i32, 2, 17, 40000}}) {
-    KernelSet kernels;
-    std::vector<Case> cases;
+                                                                           {DType::i32, 20, 16, 0}}) {
     for (const DType a : {DType::i8, DType::u8}) {
       for (const DType b : {DType::i8, DType::u8}) {
         Case c = plain(m, n, k, a, b, sum);
         c.contract.family = GemmKernel{.math_a = sum, .math_b = sum, .accumulate = sum};
         c.contract.expr = testing::identity(sum);
-        cases.push_back(c);
-        cases.push_back(in_panels(c));
+        add(c);
+        add(in_panels(c));
         c.contract.operands[0] = columns(a);
         c.contract.operands[1] = columns(b);
         c.strides[0] = Strides{1, m + 2};
         c.strides[1] = Strides{1, k + 7};
-        cases.push_back(c);
+        add(c);
       }
     }
-    std::vector<uint32_t> numbers;
-    for (const Case& c : cases) numbers.push_back(add_run(kernels, c));
-    const std::vector<Code> codes = testing::compile_and_load(kernels);
-    std::mt19937_64 random(5);
-    for (size_t i = 0; i < cases.size(); ++i) {
-      const Case& c = cases[i];
-      Memory memory;
-      std::vector<Operand> operands;
-      for (size_t j = 0; j < 3; ++j) {
-        operands.push_back(
-            memory.add(c.contract.operands[j].dtype, operand_extents(c.contract, c.extents, j), c.strides[j]));
-        if (j == 2) break;
-        std::vector<uint64_t> values;
-        for (int64_t left = operands[j].extents.elements(); left > 0; --left)
-          values.push_back(k > 33025 ? 0xff : random() & 0xff);
-        memory.write(operands[j], values);
-      }
-      const std::vector<double> want = sums_of(c.contract, c.extents, memory.read(operands[0]),
-                                               matrix_b(c.contract, c.extents, memory.read(operands[1])));
-      for (const Code& code : codes) {
-        SCOPED_TRACE(c.what + " for " + code.target + ", case " + std::to_string(i));
-        ASSERT_TRUE(memory.run(code, numbers[i], operands)) << "wrote outside of the result";
-        const std::vector<uint64_t> got = memory.read(operands[2]);
-        for (size_t j = 0; j < got.size(); ++j) ASSERT_EQ(got[j], sum_bits(sum, want[j])) << "element " << j;
-      }
+  }
+  const std::vector<Code> codes = testing::compile_and_load(kernels);
+  std::mt19937_64 random(5);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    const DType sum = c.contract.operands[2].dtype;
+    Memory memory;
+    std::vector<Operand> operands;
+    for (size_t j = 0; j < 3; ++j) {
+      operands.push_back(
+          memory.add(c.contract.operands[j].dtype, operand_extents(c.contract, c.extents, j), c.strides[j]));
+      if (j == 2) break;
+      std::vector<uint64_t> values;
+      for (int64_t left = operands[j].extents.elements(); left > 0; --left)
+        values.push_back(c.extents[2] > 33025 ? 0xff : random() & 0xff);
+      memory.write(operands[j], values);
+    }
+    const std::vector<double> want = sums_of(c.contract, c.extents, memory.read(operands[0]),
+                                             matrix_b(c.contract, c.extents, memory.read(operands[1])));
+    for (const Code& code : codes) {
+      SCOPED_TRACE(c.what + " for " + code.target + ", case " + std::to_string(i));
+      ASSERT_TRUE(memory.run(code, numbers[i], operands)) << "wrote outside of the result";
+      const std::vector<uint64_t> got = memory.read(operands[2]);
+      for (size_t j = 0; j < got.size(); ++j) ASSERT_EQ(got[j], sum_bits(sum, want[j])) << "element " << j;
     }
   }
 }
