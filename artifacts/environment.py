@@ -1,5 +1,6 @@
 """What studies share: where their numbers come from, which each results.json says, and what they compare with."""
 
+import argparse
 import importlib.util
 import os
 import pathlib
@@ -41,6 +42,24 @@ def environment(**of_the_study):
 
 def output_of(*command):
     return subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True).stdout
+
+
+def study_parser(document, folder, rounds):
+    """The options of a study that times lowc in rounds; checked_arguments() reads them."""
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lowc", type=pathlib.Path, default=ROOT / "build/release/compiler/lowc/lowc")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--output-dir", type=pathlib.Path, default=folder)
+    return parser
+
+
+def checked_arguments(parser):
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error("--rounds has to be at least 1")
+    if not arguments.lowc.exists():
+        parser.error("there is no lowc; `./dev build release` builds one, --lowc names another")
+    return arguments
 
 
 def enter_environment(folder, packages):

@@ -11,7 +11,6 @@ Writes results.json and results.md beside itself, or into --output-dir. IREE is 
 build/compile-time, which is made and filled from PyPI when it is not there.
 """
 
-import argparse
 import json
 import pathlib
 import shutil
@@ -22,7 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from environment import enter_environment, environment, output_of  # noqa: E402
+from environment import checked_arguments, enter_environment, environment, output_of, study_parser  # noqa: E402
 
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "compile-time"
@@ -71,15 +70,7 @@ def summary(times):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lowc", type=pathlib.Path, default=ROOT / "build/release/compiler/lowc/lowc")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--output-dir", type=pathlib.Path, default=HERE)
-    arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error("--rounds has to be at least 1")
-    if not arguments.lowc.exists():
-        parser.error("there is no lowc; `./dev build release` builds one, --lowc names another")
+    arguments = checked_arguments(study_parser(__doc__, HERE, rounds=9))
     enter_environment(WORK / "venv", {"iree": "iree-base-compiler", "onnx": "onnx"})
     lowc = arguments.lowc.resolve()
     about = environment(

@@ -15,7 +15,6 @@ Writes results.json and results.md beside itself, or into --output-dir. ONNX Run
 build/host-speed, which is made and filled from PyPI when it is not there.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -27,7 +26,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from environment import enter_environment, environment, output_of  # noqa: E402
+from environment import checked_arguments, enter_environment, environment, output_of, study_parser  # noqa: E402
 
 ROOT = HERE.parents[1]
 WORK = ROOT / "build" / "host-speed"
@@ -139,17 +138,10 @@ def summary(model, milliseconds, gflop):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lowc", type=pathlib.Path, default=ROOT / "build/release/compiler/lowc/lowc")
+    parser = study_parser(__doc__, HERE, rounds=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", action="append", help="our model's name; may be given several times")
-    parser.add_argument("--output-dir", type=pathlib.Path, default=HERE)
-    arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error("--rounds has to be at least 1")
-    if not arguments.lowc.exists():
-        parser.error("there is no lowc; `./dev build release` builds one, --lowc names another")
+    arguments = checked_arguments(parser)
     cores = sorted(os.sched_getaffinity(0))
     if not 1 <= arguments.threads <= len(cores):
         parser.error(f"--threads has to be 1 to {len(cores)}, the cores that this process may use")

@@ -72,7 +72,7 @@ struct ToolchainOptions {
 Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const std::string& source,
                                                 std::span<const std::string> targets, const ToolchainOptions& options,
                                                 ThreadPool& pool);
-// The functions of the device library that are alike in all models (kernels/device/routines.h), as an object to link.
+// The functions of the device library that are alike in all models (LOW_ROUTINE in gemm.h), as an object to link.
 Result<CodeObject> compile_routines(std::string_view target, const ToolchainOptions& options);
 // "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
 Result<std::string> toolchain_version(const ToolchainOptions& options);
