@@ -27,8 +27,7 @@ Result<Machine> select_machine(const CompileOptions& options) {
   auto machine = options.machine.empty() ? machine_for_target(target) : find_machine(options.machine);
   if (!machine) return machine;
   for (const std::string& other : options.targets) {
-    const bool runs = other == machine->name || std::ranges::find(machine->targets, other) != machine->targets.end();
-    if (!runs)
+    if (other != machine->name && !runs(*machine, other))
       return fail(ErrorKind::usage, fmt::format("target {} does not run on machine {}; its targets are: {}", other,
                                                 machine->name, fmt::join(machine->targets, ", ")));
   }

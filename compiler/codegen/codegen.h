@@ -61,7 +61,8 @@ struct CodeObject {
   std::string base = {};      // the target whose object has the entry points that this one lacks; "": none
 };
 struct ToolchainOptions {
-  std::string clang;  // program; "" = the build's default, then clang++-19, clang++ in PATH
+  std::string
+      clang;  // program for all targets; "" = the build's default, then what a target's kind names (targets.cpp)
   // Of compile_routines: linked where target and clang's version agree; without, the kernels' source is compiled whole.
   std::span<const CodeObject> routines = {};
 };
@@ -74,8 +75,11 @@ Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const 
                                                 ThreadPool& pool);
 // The functions of the device library that are alike in all models (LOW_ROUTINE in gemm.h), as an object to link.
 Result<CodeObject> compile_routines(std::string_view target, const ToolchainOptions& options);
-// "clang version 19.1.7": of the program that `options` picks. ErrorKind::unsupported when there is none.
-Result<std::string> toolchain_version(const ToolchainOptions& options);
+// Whether there are any for the target.
+bool has_routines(std::string_view target);
+// "clang version 19.1.7": of the program that `options` picks for a known target. ErrorKind::unsupported when there is
+// none.
+Result<std::string> toolchain_version(const ToolchainOptions& options, std::string_view target = "host-x86-64-v3");
 // The target that the entry points come from which a target does not compile, or "".
 std::string_view base_target(std::string_view target);
 // Targets that code is generated for.

@@ -27,6 +27,11 @@ Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target
   uint64_t bytes = 0;
   for (size_t i = 0; i < kernels.contracts.size(); ++i) {
     const KernelContract& contract = kernels.contracts[i];
+    const std::span<const std::string_view> families = known->kind->source->families;
+    if (!families.empty() && std::ranges::find(families, family_name(contract)) == families.end()) {
+      return fail(ErrorKind::unsupported, fmt::format("no kernel of target {} implements {} yet", target,
+                                                      kernel_name(kernels, static_cast<uint32_t>(i))));
+    }
     const std::string error = refusal(contract);
     if (!error.empty()) {
       return fail(ErrorKind::unsupported, fmt::format("kernel {} has {}, which no kernel of target {} implements",

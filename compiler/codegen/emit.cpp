@@ -9,6 +9,7 @@
 #include "compiler/codegen/emit_expr.h"
 #include "compiler/codegen/targets.h"
 #include "compiler/kernels/device_library.h"
+#include "runtime/format/abi.h"
 
 namespace low {
 namespace {
@@ -269,10 +270,25 @@ std::string_view family_function(const KernelSet& kernels, uint32_t kernel) {
   return family_name(kernels.contracts[kernel]);
 }
 
+// Of a command's record (abi.h).
+std::string emit_counts(const KernelSet& kernels, uint32_t kernel) {
+  size_t data = abi::max_copy_rank + 2, operands = 2, strides = abi::max_copy_rank;
+  if (kernel < kernels.contracts.size()) {
+    const KernelContract& contract = kernels.contracts[kernel];
+    data = static_cast<size_t>(iteration_rank(contract));
+    operands = contract.operands.size();
+    strides = 0;
+    for (const OperandContract& operand : contract.operands) strides = std::max(strides, operand.access.size());
+  }
+  return fmt::format("  static constexpr u32 data_count = {}, operand_count = {}, stride_count = {};\n", data, operands,
+                     strides);
+}
+
 std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
   const GemmKernel* const gemm = gemm_of(kernels, kernel);
   const std::string base = gemm == nullptr ? "" : fmt::format("\n    : {}", factors(kernels.contracts[kernel], *gemm));
   std::string text = fmt::format("struct {}{} {{\n", kernel_name(kernels, kernel), base);
+  text += emit_counts(kernels, kernel);
   if (kernel >= kernels.contracts.size()) {
     text += emit_copy(kernels.copies[kernel - kernels.contracts.size()]);
   } else {
@@ -281,25 +297,20 @@ std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
   return text + "};\n\n";
 }
 
-std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t entry) {
+std::string emit_entry(const KernelSet& kernels, const SourceKind& kind, const Machine& machine, size_t entry) {
   const bool everywhere = gains_by_dots(kernels, entry);
   std::string text = everywhere ? "" : fmt::format("#ifndef {}\n", without_other_entries);
-  text += fmt::format(fmt::runtime(kind.entry_head), entry) +
-          "  using namespace low::device;\n"
-          "  const bool sampled = launch->samples != nullptr;\n"
-          "  const uint64_t begin = sampled ? ticks() : 0;\n"
-          "  for (uint32_t i = launch->tile_begin[tile]; i != launch->tile_begin[tile + 1]; ++i) {\n"
-          "    const low::abi::Command& command = launch->commands[i];\n"
-          "    switch (command.kernel) {\n";
+  text += fmt::format(fmt::runtime(kind.entry_head), entry, machine.tiles, machine.clusters) +
+          "  run_tile(launch, tile, [&](CommandPointer command) __attribute__((always_inline)) {\n"
+          "    switch (command->kernel) {\n";
   for (const uint32_t kernel : kernels.entries[entry]) {
-    text += fmt::format("      case {}: {}<{}>(*launch, command, scratch); break;\n", kernel,
+    text += fmt::format("      case {}: {}<{}>(launch, command, scratch); break;\n", kernel,
                         family_function(kernels, kernel), kernel_name(kernels, kernel));
   }
   return text +
          "      default: break;\n"
          "    }\n"
-         "  }\n"
-         "  if (sampled) launch->samples[tile] = {begin, ticks()};\n"
+         "  });\n"
          "}\n" +
          (everywhere ? "\n" : "#endif\n\n");
 }
@@ -308,10 +319,7 @@ std::string emit_entry(const KernelSet& kernels, const CodeKind& kind, size_t en
 // guards.
 class Headers {
  public:
-  explicit Headers(const CodeKind& kind) : kind_(kind) {}
-
   void add(std::string_view path) {
-    if (path == "compiler/kernels/device/target.h") path = kind_.target_header;
     const auto header = std::ranges::find(device_library(), path, &DeviceHeader::path);
     LOW_CHECK(header != device_library().end());
     if (!added_.insert(header->path).second) return;
@@ -335,7 +343,6 @@ class Headers {
   std::string text() && { return std::move(text_); }
 
  private:
-  const CodeKind& kind_;
   std::set<std::string_view> added_;
   std::string text_;
 };
@@ -345,9 +352,8 @@ class Headers {
 std::string emit_routines(std::string_view target) {
   const CodegenTarget* const known = find_target(target);
   LOW_CHECK(known != nullptr);
-  Headers headers(*known->kind);
-  headers.add("runtime/format/abi.h");
-  headers.add(fmt::format("{}gemm.h", known->kind->kernels));
+  Headers headers;
+  headers.add(fmt::format("{}gemm.h", known->kind->source->kernels));
   return std::move(headers).text() + emit_routines(routine_factors());
 }
 
@@ -366,12 +372,13 @@ std::string emit_source(const KernelSet& kernels, std::string_view target) {
       "// Kernels of one compiled model: the kernel library, then a description of each kernel, then the entry "
       "points.\n\n";
   const auto count = static_cast<uint32_t>(kernels.contracts.size() + kernels.copies.size());
-  Headers headers(*known->kind);
-  headers.add("runtime/format/abi.h");
-  headers.add(known->kind->target_header);
+  const SourceKind& kind = *known->kind->source;
+  Headers headers;
+  headers.add(kind.entry_header);
   std::set<std::string_view> families;
   for (uint32_t kernel = 0; kernel < count; ++kernel) families.insert(family_function(kernels, kernel));
-  for (const std::string_view family : families) headers.add(fmt::format("{}{}.h", known->kind->kernels, family));
+  for (const std::string_view family : families) headers.add(fmt::format("{}{}.h", kind.kernels, family));
+  text += kind.begin;
   text += std::move(headers).text();
   text += "// ---- kernels ----\n";
   std::set<std::string> routines;
@@ -383,8 +390,9 @@ std::string emit_source(const KernelSet& kernels, std::string_view target) {
   text += emit_routines(routines);
   text += "namespace low::device {\nnamespace {\n\n";
   for (uint32_t kernel = 0; kernel < count; ++kernel) text += emit_kernel(kernels, kernel);
-  text += "}  // namespace\n}  // namespace low::device\n\n// ---- entry points ----\n";
-  for (size_t entry = 0; entry < kernels.entries.size(); ++entry) text += emit_entry(kernels, *known->kind, entry);
+  text += fmt::format("}}  // namespace\n}}  // namespace low::device\n\n{}// ---- entry points ----\n", kind.end);
+  for (size_t entry = 0; entry < kernels.entries.size(); ++entry)
+    text += emit_entry(kernels, kind, machine_of(*known), entry);
   return text;
 }
 

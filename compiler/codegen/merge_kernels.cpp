@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/base/index_of.h"
+#include "runtime/format/commands.h"
 
 namespace low {
 
@@ -32,7 +33,7 @@ MergedKernels merge_kernels(std::span<const KernelSet* const> sets) {
 }
 
 void renumber_kernels(Program& program, const KernelNumbers& numbers, size_t entries) {
-  for (abi::Command& command : program.commands) command.kernel = numbers.kernels[command.kernel];
+  renumber_commands(program.commands, numbers.kernels);
   for (ProgramSuperstep& superstep : program.supersteps) superstep.entry = numbers.entries[superstep.entry];
   program.entries = static_cast<uint32_t>(entries);
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/format/commands.h"
+
 #include "compiler/codegen/test_kernels.h"
 
 namespace low {
@@ -45,13 +47,13 @@ TEST(MergeKernels, EqualKernelsAreThereOnce) {
 
   Program program;
   program.entries = 3;
-  program.commands = {{.kernel = 3}, {.kernel = 0}, {.kernel = 3}};
+  for (const uint32_t kernel : {3u, 0u, 3u}) append_command(program.commands, kernel, {}, {});
   program.supersteps = {{.entry = 2}, {.entry = 0}};
   renumber_kernels(program, merged.numbers[1], merged.kernels.entries.size());
   EXPECT_EQ(program.entries, 5u);
-  EXPECT_EQ(program.commands[0].kernel, 3u);
-  EXPECT_EQ(program.commands[1].kernel, 2u);
-  EXPECT_EQ(program.commands[2].kernel, 3u);
+  EXPECT_EQ(CommandView(program.commands, 0).header().kernel, 3u);
+  EXPECT_EQ(CommandView(program.commands, 1).header().kernel, 2u);
+  EXPECT_EQ(CommandView(program.commands, 2).header().kernel, 3u);
   EXPECT_EQ(program.supersteps[0].entry, 4u);
   EXPECT_EQ(program.supersteps[1].entry, 0u);
 }

@@ -213,7 +213,7 @@ TEST(Copy, LoopsAndConversions) {
       }
       memory.write(source, values);
       const std::vector<uint64_t> from = memory.read(source);
-      std::vector<int64_t> data = {c.counts.rank()};
+      std::vector<int64_t> data;
       data.insert(data.end(), c.counts.begin(), c.counts.end());
       data.push_back(chunk);
       // The kernel reads one stride for each count.

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <map>
 
 #include "compiler/codegen/codegen.h"
+#include "runtime/format/commands.h"
 
 namespace low {
 namespace {
@@ -49,62 +49,40 @@ class ProgramBuilder {
     std::ranges::sort(program_.parameters, {}, &ParameterSegment::offset);
   }
 
-  static std::vector<int64_t> numbers_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
-  // The pools hold each distinct list once.
-  uint32_t number_list(const std::vector<int64_t>& list) {
-    const auto [position, inserted] = number_lists_.try_emplace(list, static_cast<uint32_t>(program_.numbers.size()));
-    if (inserted) program_.numbers.insert(program_.numbers.end(), list.begin(), list.end());
-    return position->second;
-  }
-  Span32 term_list(const View& view) {
-    const auto size = static_cast<int64_t>(byte_size(graph_.type(view.allocation).dtype));
-    std::vector<std::array<int64_t, 3>> key;
-    for (const Term& term : graph_.terms(view)) key.push_back({term.level, term.period, term.stride * size});
-    const auto [position, inserted] = term_lists_.try_emplace(key, static_cast<uint32_t>(program_.terms.size()));
-    if (inserted)
-      for (const auto& [level, period, stride] : key)
-        program_.terms.push_back({static_cast<uint32_t>(level), static_cast<uint32_t>(period), stride});
-    return {position->second, static_cast<uint32_t>(key.size())};
-  }
-
-  void add_operand(const View& view, const Strides& strides) {
+  CommandOperand operand(const View& view, const Strides& strides) const {
     const Location& location = placement_.locations[view.allocation];
-    const Span32 terms = term_list(view);
-    program_.operands.push_back(
-        {.memory = location.memory == Memory::parameters ? abi::memory_parameters : abi::memory_arena,
-         .strides = number_list(numbers_of(strides)),
-         .offset = byte_offset(view.allocation, view.offset),
-         .term_begin = terms.begin,
-         .term_count = terms.count});
+    CommandOperand operand{.memory = location.memory == Memory::parameters ? abi::memory_parameters : abi::memory_arena,
+                           .offset = byte_offset(view.allocation, view.offset),
+                           .strides = {strides.begin(), strides.end()},
+                           .terms = {}};
+    const auto size = static_cast<int64_t>(byte_size(graph_.type(view.allocation).dtype));
+    for (const Term& term : graph_.terms(view))
+      operand.terms.push_back({.stride = term.stride * size,
+                               .level = static_cast<uint32_t>(term.level),
+                               .period = static_cast<uint32_t>(term.period)});
+    return operand;
   }
 
   void add_copy(const CopyDescriptor& descriptor, const View& source, const View& destination) {
     const CopyKernel kernel{descriptor.source, descriptor.destination, descriptor.overflow};
     const auto position = std::ranges::find(kernels_.copies, kernel);
     LOW_CHECK(position != kernels_.copies.end());
-    std::vector<int64_t> loops{descriptor.counts.rank()};
-    loops.insert(loops.end(), descriptor.counts.begin(), descriptor.counts.end());
-    loops.push_back(descriptor.chunk);
-    program_.commands.push_back(
-        {.kernel =
-             static_cast<uint32_t>(kernels_.contracts.size() + static_cast<size_t>(position - kernels_.copies.begin())),
-         .operand_begin = static_cast<uint32_t>(program_.operands.size()),
-         .operand_count = 2,
-         .data = number_list(loops)});
-    add_operand(source, descriptor.source_strides);
-    add_operand(destination, descriptor.destination_strides);
+    const CommandOperand operands[] = {operand(source, descriptor.source_strides),
+                                       operand(destination, descriptor.destination_strides)};
+    append_copy(
+        program_.commands,
+        static_cast<uint32_t>(kernels_.contracts.size() + static_cast<size_t>(position - kernels_.copies.begin())),
+        {descriptor.counts.begin(), descriptor.counts.end()}, descriptor.chunk, operands);
   }
 
   void add_command(const ScheduledCommand& command) {
     switch (command.kind) {
       case ScheduledCommand::Kind::run: {
         const KernelRun& run = graph_.runs()[command.index];
-        const std::span<const View> operands = graph_.operands(run);
-        program_.commands.push_back({.kernel = run.contract.index,
-                                     .operand_begin = static_cast<uint32_t>(program_.operands.size()),
-                                     .operand_count = static_cast<uint32_t>(operands.size()),
-                                     .data = number_list(numbers_of(graph_.extents(run)))});
-        for (const View& operand : operands) add_operand(operand, graph_.geometry(operand).strides);
+        std::vector<CommandOperand> operands;
+        for (const View& view : graph_.operands(run)) operands.push_back(operand(view, graph_.geometry(view).strides));
+        const Shape& extents = graph_.extents(run);
+        append_command(program_.commands, run.contract.index, {extents.begin(), extents.end()}, operands);
         break;
       }
       case ScheduledCommand::Kind::copy: {
@@ -124,11 +102,15 @@ class ProgramBuilder {
     const ScheduledSuperstep& superstep = schedule_.supersteps[index];
     program_.supersteps.push_back(
         {.entry = kernels_.superstep_entry[index], .tile_begin = static_cast<uint32_t>(program_.tile_begin.size())});
-    const auto first = static_cast<uint32_t>(program_.commands.size());
-    const uint32_t begin = superstep.tile_begin.front();
-    for (const uint32_t position : superstep.tile_begin) program_.tile_begin.push_back(first + position - begin);
-    for (uint32_t i = begin; i < superstep.tile_begin.back(); ++i) add_command(schedule_.commands[i]);
+    program_.tile_begin.push_back(block_count());
+    for (size_t tile = 0; tile + 1 < superstep.tile_begin.size(); ++tile) {
+      for (uint32_t i = superstep.tile_begin[tile]; i < superstep.tile_begin[tile + 1]; ++i)
+        add_command(schedule_.commands[i]);
+      program_.tile_begin.push_back(block_count());
+    }
   }
+
+  uint32_t block_count() const { return static_cast<uint32_t>(program_.commands.size() / abi::block_words); }
 
   void add_region(const Region& region, double executions) {
     for (const Step& step : graph_.steps(region)) {
@@ -156,8 +138,6 @@ class ProgramBuilder {
   const Schedule& schedule_;
   const KernelSet& kernels_;
   Program program_;
-  std::map<std::vector<int64_t>, uint32_t> number_lists_;
-  std::map<std::vector<std::array<int64_t, 3>>, uint32_t> term_lists_;
 };
 
 }  // namespace

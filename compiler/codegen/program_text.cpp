@@ -1,14 +1,15 @@
 #include <fmt/format.h>
 
 #include "compiler/codegen/codegen.h"
+#include "runtime/format/commands.h"
 
 namespace low {
 namespace {
 
-void print_operand(const Program& program, const abi::Operand& operand, std::string& text) {
+void print_operand(const CommandView& command, const abi::Operand& operand, std::string& text) {
   text += fmt::format(" {}+{}", operand.memory == abi::memory_parameters ? "parameters" : "arena", operand.offset);
   for (uint32_t i = 0; i < operand.term_count; ++i) {
-    const abi::Term& term = program.terms[operand.term_begin + i];
+    const abi::Term term = command.term(operand.term_begin + i);
     text += fmt::format("+(i{}%{})*{}", term.level, term.period, term.stride);
   }
 }
@@ -17,7 +18,7 @@ void print_operand(const Program& program, const abi::Operand& operand, std::str
 
 std::string print(const Program& program) {
   std::string text =
-      fmt::format("low-program 1\nmachine {} tiles {} entries {}\narena {} parameters {}\n", program.machine,
+      fmt::format("low-program 2\nmachine {} tiles {} entries {}\narena {} parameters {}\n", program.machine,
                   program.tiles, program.entries, program.arena_bytes, program.parameter_bytes);
   const auto bindings = [&](std::string_view kind, const std::vector<Binding>& list) {
     for (const Binding& binding : list)
@@ -43,13 +44,13 @@ std::string print(const Program& program) {
     const ProgramSuperstep& superstep = program.supersteps[step.superstep];
     text += fmt::format("{}superstep {} entry {}\n", indent, step.superstep, superstep.entry);
     for (uint32_t tile = 0; tile < program.tiles; ++tile) {
-      for (uint32_t c = program.tile_begin[superstep.tile_begin + tile];
-           c < program.tile_begin[superstep.tile_begin + tile + 1]; ++c) {
-        const abi::Command& command = program.commands[c];
-        text += fmt::format("{}  tile {} kernel {}", indent, tile, command.kernel);
-        for (uint32_t i = 0; i < command.operand_count; ++i)
-          print_operand(program, program.operands[command.operand_begin + i], text);
+      const uint32_t end = program.tile_begin[superstep.tile_begin + tile + 1];
+      for (uint32_t block = program.tile_begin[superstep.tile_begin + tile]; block < end;) {
+        const CommandView command(program.commands, block);
+        text += fmt::format("{}  tile {} kernel {}", indent, tile, command.header().kernel);
+        for (uint32_t i = 0; i < command.header().operand_count; ++i) print_operand(command, command.operand(i), text);
         text += "\n";
+        block += command.header().blocks;
       }
     }
   }

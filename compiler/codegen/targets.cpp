@@ -1,5 +1,6 @@
 #include "compiler/codegen/targets.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -31,20 +32,30 @@ constexpr const char* host_options[] = {"-x",
                                         "-fPIC",
                                         "-w",
                                         "-fbracket-depth=4096"};
-// Of the linker. Nothing is left undefined, and nothing kept that no entry point uses.
+// Nothing is left undefined, and nothing kept that no entry point uses.
 constexpr const char* host_link_options[] = {
     "-shared", "--build-id=none", "--hash-style=gnu", "--strip-all", "--gc-sections", "-z", "defs"};
 // abi::HostEntry.
-constexpr std::string_view host_entry_head =
-    "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{}(const low::abi::Launch* launch, "
-    "uint32_t tile,\n"
-    "                                                                     unsigned char* scratch) {{\n";
-constexpr CodeKind host{.object_suffix = ".so",
+constexpr SourceKind host_source{
+    .kernels = "compiler/kernels/device/host/",
+    .entry_header = "compiler/kernels/device/host/entry.h",
+    .begin = "",
+    .end = "",
+    .entry_head =
+        "extern \"C\" __attribute__((visibility(\"default\"))) void low_entry_{0}(const low::abi::Launch* pointer, "
+        "uint32_t tile,\n"
+        "                                                                     unsigned char* scratch) {{\n"
+        "  using namespace low::device;\n"
+        "  const low::abi::Launch& launch = *pointer;\n",
+    .families = {},
+    .routines = true};
+constexpr std::string_view host_compilers[] = {"clang++-19", "clang++"};
+constexpr CodeKind host{.source = &host_source,
+                        .object_suffix = ".so",
+                        .compilers = host_compilers,
+                        .packages = "clang-19 and lld-19",
                         .options = host_options,
-                        .link_options = host_link_options,
-                        .target_header = "compiler/kernels/device/target_host.h",
-                        .kernels = "compiler/kernels/device/",
-                        .entry_head = host_entry_head};
+                        .link_options = host_link_options};
 
 constexpr const char* x86_64_v3[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3"};
 constexpr const char* x86_64_v4[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4",
@@ -54,16 +65,90 @@ constexpr const char* x86_64_v4_bf16[] = {
     "--target=x86_64-unknown-linux-gnu", "-march=x86-64-v4", "-mavx512bf16", "-mavx512vbmi", "-mavx512vnni",
     "-mprefer-vector-width=512"};
 
+// One source for a GPU and for its SIMT target. Functions of the library are the device's as much as plain C++'s.
+constexpr std::string_view amd_families[] = {"copy", "pointwise"};
+constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
+                                .entry_header = "compiler/kernels/device/amd/loops.h",
+                                .begin = "#pragma clang force_cuda_host_device begin\n\n",
+                                .end = "#pragma clang force_cuda_host_device end\n\n",
+                                .entry_head =
+                                    "LOW_ENTRY(low_entry_{0}) {{\n"
+                                    "  using namespace low::device;\n"
+                                    "  LOW_LDS(scratch, 16);\n"
+                                    "  const u32 tile = tile_of_workgroup<{1}, {2}>(workgroup());\n",
+                                .families = amd_families};
+
+// HIP mode, for the size of a workgroup is an attribute that plain C++ mode does not know. No header, no library, no
+// hash of a path. Code object version 5 is what all of ROCm from 5.2 on takes.
+constexpr const char* amd_options[] = {"-x",
+                                       "hip",
+                                       "--offload-device-only",
+                                       "-nogpuinc",
+                                       "-nogpulib",
+                                       "--no-gpu-bundle-output",
+                                       "-fuse-cuid=none",
+                                       "-mcode-object-version=5",
+                                       "-std=c++20",
+                                       "-O3",
+                                       "-ffp-contract=off",
+                                       "-fno-ident",
+                                       "-fvisibility=hidden",
+                                       "-w",
+                                       "-fbracket-depth=4096",
+                                       "-DLOW_CONSTANT=__attribute__((address_space(4)))"};
+// 22 has all chips; its loops of matrix instructions are denser than 19's.
+constexpr std::string_view amd_compilers[] = {"clang++-22", "clang++"};
+constexpr CodeKind amd{.source = &amd_source,
+                       .object_suffix = ".hsaco",
+                       .compilers = amd_compilers,
+                       .packages = "clang-22 and lld-22",
+                       .options = amd_options,
+                       .link_options = {}};
+
+// The checks of the shim take most of the time that such code runs.
+constexpr const char* simt_options[] = {"-x",
+                                        "c++",
+                                        "-std=c++20",
+                                        "-O1",
+                                        "-ffp-contract=off",
+                                        "-fno-math-errno",
+                                        "-ffreestanding",
+                                        "-fno-exceptions",
+                                        "-fno-rtti",
+                                        "-fno-stack-protector",
+                                        "-fno-asynchronous-unwind-tables",
+                                        "-fno-ident",
+                                        "-fvisibility=hidden",
+                                        "-fPIC",
+                                        "-w",
+                                        "-fbracket-depth=4096",
+                                        "--target=x86_64-unknown-linux-gnu",
+                                        "-march=x86-64-v3",
+                                        "-DLOW_ISA_SIMT"};
+constexpr CodeKind simt{.source = &amd_source,
+                        .object_suffix = ".so",
+                        .compilers = host_compilers,
+                        .packages = "clang-19 and lld-19",
+                        .options = simt_options,
+                        .link_options = host_link_options};
+
+constexpr const char* gfx942[] = {"--offload-arch=gfx942", "-DLOW_ISA_GFX9"};
+
 constexpr std::array target_rows = {
+    CodegenTarget{"gfx942", &amd, "LOW_TARGET_GFX942", gfx942},
     CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3,
                   packing_target("host-x86-64-v3")->tiling},
     CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4,
                   packing_target("host-x86-64-v4")->tiling},
     CodegenTarget{"host-x86-64-v4-bf16", &host, "LOW_TARGET_HOST_X86_64_V4_BF16", x86_64_v4_bf16,
                   packing_target("host-x86-64-v4-bf16")->tiling, "host-x86-64-v4"},
+    CodegenTarget{"simt-gfx942", &simt, "LOW_TARGET_GFX942", {}},
 };
-constexpr std::array<std::string_view, target_rows.size()> target_names = {target_rows[0].name, target_rows[1].name,
-                                                                           target_rows[2].name};
+constexpr auto target_names = [] {
+  std::array<std::string_view, target_rows.size()> names;
+  std::ranges::transform(target_rows, names.begin(), &CodegenTarget::name);
+  return names;
+}();
 
 }  // namespace
 
@@ -73,9 +158,18 @@ const CodegenTarget* find_target(std::string_view name) {
   }
   return nullptr;
 }
+Machine machine_of(const CodegenTarget& target) {
+  Result<Machine> machine = machine_for_target(target.name);
+  LOW_CHECK(machine.has_value());
+  return std::move(*machine);
+}
 std::string_view base_target(std::string_view target) {
   const CodegenTarget* const known = find_target(target);
   return known == nullptr ? "" : known->base;
+}
+bool has_routines(std::string_view target) {
+  const CodegenTarget* const known = find_target(target);
+  return known != nullptr && known->kind->source->routines;
 }
 std::string known_targets() { return fmt::format("{}", fmt::join(target_names, ", ")); }
 std::span<const std::string_view> codegen_targets() { return target_names; }

@@ -10,15 +10,26 @@
 
 namespace low {
 
-// What targets share that compile the same source: an emitted source is of one kind.
-struct CodeKind {
-  std::string_view object_suffix;        // of a code object's file in a package: ".so"
-  std::span<const char* const> options;  // of clang: the language, and what it may assume
-  std::span<const char* const> link_options;
-  std::string_view target_header;  // of the device library, for kernels/device/target.h
-  std::string_view kernels;        // the folder of the kernels, a header a family
-  // The head of an entry point, up to where its body begins; an fmt string with the entry's number.
+// What targets share that compile the same source.
+struct SourceKind {
+  std::string_view kernels;       // the folder of the kernels, a header a family
+  std::string_view entry_header;  // of the device library: what entry points use besides kernels
+  std::string_view begin, end;    // of the library and the kernels, lines for clang
+  // The head of an entry point, up to where its body begins; an fmt string: the entry's number, the machine's tiles and
+  // clusters.
   std::string_view entry_head;
+  std::span<const std::string_view> families;  // that the folder has; empty: all
+  bool routines = false;                       // whether there are any (compile_routines)
+};
+
+// What targets share that are compiled in the same way.
+struct CodeKind {
+  const SourceKind* source;
+  std::string_view object_suffix;               // of a code object's file in a package: ".so"
+  std::span<const std::string_view> compilers;  // programs to try, in order, where none is named
+  std::string_view packages;                    // that have the first of them, for people to install
+  std::span<const char* const> options;         // of clang: the language, and what it may assume
+  std::span<const char* const> link_options;    // of the linker, of its own; empty: clang makes the code object
 };
 
 struct CodegenTarget {
@@ -26,8 +37,8 @@ struct CodegenTarget {
   const CodeKind* kind;
   std::string_view macro;                // defined for the emitted source
   std::span<const char* const> options;  // of clang: the instruction set
-  device::Tiling tiling;
-  // The target that has entry points without dot products (see kernels/device/products.h) for this one; "": it has its
+  device::Tiling tiling = {};            // of the host's
+  // The target that has entry points without dot products (see kernels/device/host/products.h) for this one; "": it has its
   // own.
   std::string_view base = "";
 };
@@ -40,6 +51,8 @@ bool gains_by_dots(const KernelSet& kernels, size_t entry);
 bool dots_are_routines(const KernelSet& kernels);
 
 const CodegenTarget* find_target(std::string_view name);  // null when there is none
-std::string known_targets();                              // for messages: "a, b"
+// The machine whose target it is.
+Machine machine_of(const CodegenTarget& target);
+std::string known_targets();  // for messages: "a, b"
 
 }  // namespace low

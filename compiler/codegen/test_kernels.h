@@ -2,13 +2,10 @@
 // kernel may not write is checked.
 #pragma once
 
-#include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <random>
 #include <string>
@@ -16,26 +13,30 @@
 
 #include "compiler/base/index_of.h"
 #include "compiler/codegen/codegen.h"
-#include "runtime/format/abi.h"
+#include "runtime/format/commands.h"
 
 namespace low::testing {
 
-inline bool cpu_runs(std::string_view target) {
-  const bool v3 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  const bool v4 = v3 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-                  __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512dq") != 0;
-  const bool bf16 = v4 && __builtin_cpu_supports("avx512bf16") != 0 && __builtin_cpu_supports("avx512vbmi") != 0 &&
-                    __builtin_cpu_supports("avx512vnni") != 0;
-  return target == "host-x86-64-v4-bf16" ? bf16 : target == "host-x86-64-v4" ? v4 : v3;
-}
+// Targets that this program tests; a file of it says which (host_targets_test.cpp).
+std::vector<std::string> test_targets();
+
+// A part of a memory that a kernel may use.
+struct Region {
+  uint64_t begin = 0, bytes = 0;
+};
 
 // One target's code, with all kernels in low_entry_0. Never unloaded: a few megabytes for the life of a test program.
 struct Code {
   std::string target;
-  abi::HostEntry entry = nullptr;
   uint64_t scratch_bytes = 0;
   std::vector<KernelContract> contracts;
+  // Runs the commands of tile 1 out of two. Scratch has scratch_bytes; `regions` are what there is of the arena. What
+  // the kernels do wrong, if the target says so.
+  std::function<std::vector<std::string>(const abi::Launch& launch, unsigned char* scratch,
+                                         std::span<const Region> regions)>
+      run;
 };
+Code load(const CodeObject& object);
 
 // The number of the kernel for runs of these extents, which is added if there is none: runs of other extents may share
 // it.
@@ -46,30 +47,11 @@ inline uint32_t add_run(KernelSet& kernels, KernelContract contract, const Shape
   return kernel;
 }
 
-inline Code load(const CodeObject& object) {
-  const int file = memfd_create("kernels", MFD_CLOEXEC);
-  LOW_CHECK(file >= 0);
-  LOW_CHECK(write(file, object.bytes.data(), object.bytes.size()) == static_cast<ssize_t>(object.bytes.size()));
-  // The descriptor stays open: a library that is opened by the same name again would be taken for this one.
-  const std::string path = "/proc/self/fd/" + std::to_string(file);
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    std::fprintf(stderr, "%s\n", dlerror());
-    std::abort();
-  }
-  void* const symbol = dlsym(library, "low_entry_0");
-  LOW_CHECK(symbol != nullptr);
-  return {object.target, reinterpret_cast<abi::HostEntry>(symbol), object.scratch_bytes, {}};
-}
-
-// Compiles `kernels` (one entry point over all of them is added) for the targets that this CPU runs.
+// Compiles `kernels` (one entry point over all of them is added) for the targets to test.
 inline std::vector<Code> compile_and_load(KernelSet& kernels) {
   kernels.entries.assign(1, {});
   for (uint32_t i = 0; i < kernels.contracts.size() + kernels.copies.size(); ++i) kernels.entries[0].push_back(i);
-  std::vector<std::string> targets;
-  for (const std::string_view target : codegen_targets()) {
-    if (cpu_runs(target)) targets.emplace_back(target);
-  }
+  const std::vector<std::string> targets = test_targets();
   ThreadPool pool(0);
   const auto objects = compile_kernels(kernels, emit_source(kernels, targets.front()), targets, {}, pool);
   if (!objects) {
@@ -105,7 +87,9 @@ class Memory {
     }
     const auto size = static_cast<int64_t>(byte_size(dtype));
     const uint64_t begin = (bytes_.size() + guard + 63) / 64 * 64;
-    bytes_.resize(begin + static_cast<uint64_t>((high - low + 1) * size) + guard, poison);
+    const auto bytes = static_cast<uint64_t>((high - low + 1) * size);
+    bytes_.resize(begin + bytes + guard, poison);
+    regions_.push_back({begin, bytes});
     return {dtype, extents, strides, begin + static_cast<uint64_t>(-low * size), {}};
   }
   Operand add(DType dtype, const Shape& extents) { return add(dtype, extents, extents.row_major_strides()); }
@@ -148,47 +132,23 @@ class Memory {
   // Calls loop(call), where call() runs the command once.
   template <typename Loop>
   void time(const Code& code, uint32_t kernel, const std::vector<Operand>& operands, Loop loop) {
-    std::vector<abi::Operand> table;
-    std::vector<int64_t> numbers;
-    for (const Operand& operand : operands) {
-      table.push_back({abi::memory_arena, static_cast<uint32_t>(numbers.size()), operand.offset, 0, 0});
-      numbers.insert(numbers.end(), operand.strides.begin(), operand.strides.end());
-    }
-    const auto data = static_cast<uint32_t>(numbers.size());
-    const Shape extents = extents_of(code, kernel, operands);
-    numbers.insert(numbers.end(), extents.begin(), extents.end());
-    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), data};
-    const uint32_t tile_begin[] = {0, 1};
-    const abi::Launch launch{{bytes_.data(), nullptr}, &command, tile_begin, table.data(), nullptr,
-                             numbers.data(),           nullptr,  nullptr};
+    const Records records(code, kernel, operands, {});
+    const abi::Launch launch = records.launch(bytes_.data());
     unsigned char* const scratch = static_cast<unsigned char*>(std::aligned_alloc(64, code.scratch_bytes + 64));
-    loop([&] { code.entry(&launch, 0, scratch); });
+    loop([&] { code.run(launch, scratch, regions_); });
     std::free(scratch);
   }
 
-  // Runs one command; `loops` are the data of a copy. False when a byte outside of the result (the last operand)
-  // changed.
+  // Runs one command; `loops` are the counts of a copy and its chunk. False when a byte outside of the result (the last
+  // operand) changed, or the target found something.
   bool run(const Code& code, uint32_t kernel, const std::vector<Operand>& operands,
            const std::vector<int64_t>& loops = {},
            const std::vector<uint64_t>& iterations = std::vector<uint64_t>(abi::max_levels, 0)) {
-    std::vector<abi::Operand> table;
-    std::vector<abi::Term> terms;
-    std::vector<int64_t> numbers;
-    for (const Operand& operand : operands) {
-      table.push_back({abi::memory_arena, static_cast<uint32_t>(numbers.size()), operand.offset,
-                       static_cast<uint32_t>(terms.size()), static_cast<uint32_t>(operand.terms.size())});
-      numbers.insert(numbers.end(), operand.strides.begin(), operand.strides.end());
-      terms.insert(terms.end(), operand.terms.begin(), operand.terms.end());
-    }
-    const auto data = static_cast<uint32_t>(numbers.size());
-    const Shape extents = extents_of(code, kernel, operands);
-    numbers.insert(numbers.end(), extents.begin(), extents.end());
-    numbers.insert(numbers.end(), loops.begin(), loops.end());
-    const abi::Command command{kernel, 0, static_cast<uint32_t>(table.size()), data};
-    const uint32_t tile_begin[] = {0, 0, 1};
+    const Records records(code, kernel, operands, loops);
+    abi::Launch launch = records.launch(bytes_.data());
+    std::ranges::copy(iterations, launch.iterations);
     abi::Sample samples[2] = {};
-    const abi::Launch launch{{bytes_.data(), nullptr}, &command,          tile_begin, table.data(), terms.data(),
-                             numbers.data(),           iterations.data(), samples};
+    launch.samples = samples;
     // Scratch holds anything: NaNs in every format.
     struct Free {
       void operator()(unsigned char* p) const { std::free(p); }
@@ -198,7 +158,8 @@ class Memory {
         static_cast<unsigned char*>(std::aligned_alloc(64, scratch_size)));
     std::memset(scratch.get(), 0xff, scratch_size);
     const std::vector<unsigned char> before = bytes_;
-    code.entry(&launch, 1, scratch.get());
+    const std::vector<std::string> findings = code.run(launch, scratch.get(), regions_);
+    for (const std::string& finding : findings) std::fprintf(stderr, "%s\n", finding.c_str());
     std::vector<unsigned char> after = bytes_;
     Operand result = operands.back();
     for (const abi::Term& term : result.terms) {
@@ -210,10 +171,42 @@ class Memory {
     });
     bool scratch_kept = true;
     for (size_t i = code.scratch_bytes; i < scratch_size; ++i) scratch_kept &= scratch.get()[i] == 0xff;
-    return after == before && scratch_kept && samples[1].end >= samples[1].begin && samples[0].end == 0;
+    return findings.empty() && after == before && scratch_kept && samples[1].end >= samples[1].begin &&
+           samples[0].end == 0;
   }
 
  private:
+  // One command, of tile 1.
+  struct Records {
+    std::vector<uint64_t> words;
+    std::vector<uint32_t> tile_begin;
+
+    // `loops`: nothing, or of a copy.
+    Records(const Code& code, uint32_t kernel, const std::vector<Operand>& operands,
+            const std::vector<int64_t>& loops) {
+      std::vector<CommandOperand> list;
+      for (const Operand& operand : operands)
+        list.push_back({.memory = abi::memory_arena,
+                        .offset = operand.offset,
+                        .strides = {operand.strides.begin(), operand.strides.end()},
+                        .terms = operand.terms});
+      if (loops.empty()) {
+        const Shape extents = extents_of(code, kernel, operands);
+        append_command(words, kernel, {extents.begin(), extents.end()}, list);
+      } else {
+        append_copy(words, kernel, std::span(loops).first(loops.size() - 1), loops.back(), list);
+      }
+      tile_begin = {0, 0, static_cast<uint32_t>(words.size() / abi::block_words)};
+    }
+    abi::Launch launch(unsigned char* arena) const {
+      return {.memories = {arena, nullptr},
+              .commands = words.data(),
+              .tile_begin = tile_begin.data(),
+              .samples = nullptr,
+              .iterations = {}};
+    }
+  };
+
   // Of the run; nothing of a copy.
   static Shape extents_of(const Code& code, uint32_t kernel, const std::vector<Operand>& operands) {
     if (kernel >= code.contracts.size()) return {};
@@ -229,6 +222,7 @@ class Memory {
   static constexpr uint64_t guard = 192;
   static constexpr unsigned char poison = 0xa5;
   std::vector<unsigned char> bytes_;
+  std::vector<Region> regions_;
 };
 
 // A multiple of 1/4 of at most 2 (floats, exact in all formats: sums of products are exact in f32, in any order), or a

@@ -18,9 +18,9 @@ namespace {
 constexpr std::string_view linker = "ld.lld";
 
 // Programs to try, in order.
-std::vector<std::string> candidates(const ToolchainOptions& options) {
+std::vector<std::string> candidates(const ToolchainOptions& options, const CodeKind& kind) {
   if (!options.clang.empty()) return {options.clang};
-  std::vector<std::string> programs = {"clang++-19", "clang++"};
+  std::vector<std::string> programs(kind.compilers.begin(), kind.compilers.end());
   const std::string built_with = LOW_CLANG;
   if (!built_with.empty()) programs.insert(programs.begin(), built_with);
   return programs;
@@ -46,25 +46,26 @@ std::string parse_linker(const std::string& output) {
 }
 
 struct Compiler {
+  const CodeKind* kind;  // that it is for
   std::string program;
   std::string version;
   std::string linker;  // program
 };
 
-Result<Compiler> find_compiler(const ToolchainOptions& options) {
+Result<Compiler> find_compiler(const ToolchainOptions& options, const CodeKind& kind) {
   LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  const std::vector<std::string> programs = candidates(options);
+  const std::vector<std::string> programs = candidates(options, kind);
   for (const std::string& program : programs) {
     const std::string arguments[] = {program, "--no-default-config", "-v", fmt::format("-print-prog-name={}", linker)};
     LOW_TRY(const ProcessResult result, run_process(arguments, "", folder));
     if (!result.started || result.status != 0) continue;
     if (std::optional<std::string> version = parse_version(result.output))
-      return Compiler{program, std::move(*version), parse_linker(result.output)};
+      return Compiler{&kind, program, std::move(*version), parse_linker(result.output)};
   }
   return fail(ErrorKind::unsupported,
               fmt::format("compiling kernels needs clang 19 or newer, and {} {} not a program that runs and says "
-                          "so; install clang-19 and lld-19, or name another with --clang",
-                          fmt::join(programs, ", "), programs.size() == 1 ? "is" : "are"));
+                          "so; install {}, or name another with --clang",
+                          fmt::join(programs, ", "), programs.size() == 1 ? "is" : "are", kind.packages));
 }
 
 // Of clang, up to the source.
@@ -110,8 +111,8 @@ Result<std::string> run_tool(const Compiler& compiler, const CodegenTarget& targ
   }
   if (!result.started)
     return fail(ErrorKind::unsupported,
-                fmt::format("compiling kernels needs {}, which {} names, and it does not run; install lld-19", program,
-                            compiler.program));
+                fmt::format("compiling kernels needs {}, which {} names, and it does not run; install {}", program,
+                            compiler.program, compiler.kind->packages));
   // A complaint about the source is about what we emitted; the rest (no linker, no space, a signal) is about the
   // installation.
   const bool ours = diagnostic.find("<stdin>") != std::string::npos;
@@ -120,7 +121,7 @@ Result<std::string> run_tool(const Compiler& compiler, const CodegenTarget& targ
                           target.name, result.status, diagnostic));
 }
 
-// "kernels.o" in the folder, of the source.
+// "kernels.o" in the folder, of the source: an object to link, or what clang itself links for the target's kind.
 Result<std::string> compile_source(const Compiler& compiler, const CodegenTarget& target, const std::string& source,
                                    std::span<const std::string> macros, const TemporaryFolder& folder) {
   std::vector<std::string> arguments = arguments_of(compiler, target);
@@ -154,49 +155,68 @@ struct Unit {
 
 class KernelCompiler {
  public:
-  KernelCompiler(Compiler compiler, std::span<const CodeObject> routines, const std::string& source)
-      : compiler_(std::move(compiler)), routines_(routines), source_(source) {}
+  KernelCompiler(std::span<const CodeObject> routines, const std::string& source)
+      : routines_(routines), source_(source) {}
+
+  Result<void> find_compilers(std::span<const std::string> targets, const ToolchainOptions& options) {
+    for (const std::string& name : targets) {
+      const CodeKind* const kind = find_target(name)->kind;
+      if (std::ranges::find(compilers_, kind, &Compiler::kind) != compilers_.end()) continue;
+      LOW_TRY(compilers_.emplace_back(), find_compiler(options, *kind));
+    }
+    return {};
+  }
 
   // Null when there are none of the compiler's version.
   const CodeObject* routines_for(const CodegenTarget& target) const {
     const auto found = std::ranges::find_if(routines_, [&](const CodeObject& object) {
-      return object.target == target.name && object.clang_version == compiler_.version;
+      return object.target == target.name && object.clang_version == compiler_for(target).version;
     });
     return found == routines_.end() ? nullptr : &*found;
   }
 
   Result<std::vector<CodeObject>> compile(const Unit& unit) const {
     LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
+    const Compiler& compiler = compiler_for(*unit.target);
     const CodeObject* const own = routines_for(*unit.target);
     std::vector<std::string> macros;
     if (own != nullptr) macros.emplace_back("LOW_ROUTINE=extern template");
     if (!unit.target->base.empty()) macros.emplace_back(without_other_entries);
-    LOW_TRY_VOID(compile_source(compiler_, *unit.target, source_, macros, folder));
+    LOW_TRY(std::string compiled, compile_source(compiler, *unit.target, source_, macros, folder));
     std::vector<CodeObject> objects;
-    LOW_TRY(objects.emplace_back(), link_kernels(compiler_, *unit.target, own, folder));
+    if (compiler.kind->link_options.empty()) {
+      objects.push_back(
+          {.target = std::string(unit.target->name), .bytes = std::move(compiled), .clang_version = compiler.version});
+      return objects;
+    }
+    LOW_TRY(objects.emplace_back(), link_kernels(compiler, *unit.target, own, folder));
     for (const CodegenTarget* variant : unit.variants) {
-      LOW_TRY(objects.emplace_back(), link_kernels(compiler_, *variant, routines_for(*variant), folder));
+      LOW_TRY(objects.emplace_back(), link_kernels(compiler, *variant, routines_for(*variant), folder));
     }
     return objects;
   }
 
  private:
-  Compiler compiler_;
+  const Compiler& compiler_for(const CodegenTarget& target) const {
+    return *std::ranges::find(compilers_, target.kind, &Compiler::kind);
+  }
+
+  std::vector<Compiler> compilers_;
   std::span<const CodeObject> routines_;
   const std::string& source_;
 };
 
 }  // namespace
 
-Result<std::string> toolchain_version(const ToolchainOptions& options) {
-  LOW_TRY(Compiler compiler, find_compiler(options));
+Result<std::string> toolchain_version(const ToolchainOptions& options, std::string_view target) {
+  LOW_TRY(Compiler compiler, find_compiler(options, *find_target(target)->kind));
   return std::move(compiler.version);
 }
 
 Result<CodeObject> compile_routines(std::string_view target, const ToolchainOptions& options) {
   const CodegenTarget* const known = find_target(target);
   LOW_CHECK(known != nullptr);
-  LOW_TRY(const Compiler compiler, find_compiler(options));
+  LOW_TRY(const Compiler compiler, find_compiler(options, *known->kind));
   LOW_TRY(const TemporaryFolder folder, TemporaryFolder::create());
   const std::string macros[] = {"LOW_ROUTINE=template"};
   CodeObject object{.target = std::string(target), .bytes = {}, .clang_version = compiler.version};
@@ -214,8 +234,8 @@ Result<std::vector<CodeObject>> compile_kernels(const KernelSet& kernels, const 
   for (const std::string& name : targets) {
     LOW_TRY(scratch.emplace_back(), scratch_bytes(kernels, name));
   }
-  LOW_TRY(Compiler compiler, find_compiler(options));
-  const KernelCompiler kernel_compiler(std::move(compiler), options.routines, source);
+  KernelCompiler kernel_compiler(options.routines, source);
+  LOW_TRY_VOID(kernel_compiler.find_compilers(targets, options));
   std::vector<Unit> units;
   for (const std::string& name : targets) {
     const CodegenTarget* const target = find_target(name);

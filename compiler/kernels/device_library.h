@@ -1,4 +1,4 @@
-// The kernel library (device/*.h, and the ABI) as text, embedded at build time.
+// The kernel library (data, device, and the ABI) as text, embedded at build time.
 #pragma once
 
 #include <span>

@@ -53,7 +53,7 @@ Result<void> inspect(const InspectCommand& command) {
     LOW_TRY(const Program program, package->program(variant));
     json.begin_object().member("machine", variant.machine).member("tiles", uint64_t{program.tiles});
     json.member("supersteps", static_cast<uint64_t>(program.supersteps.size()))
-        .member("commands", static_cast<uint64_t>(program.commands.size()));
+        .member("commands", command_count(program));
     json.member("arena_bytes", program.arena_bytes)
         .member("parameter_bytes", program.parameter_bytes)
         .member("flop", program.flop);
@@ -61,7 +61,7 @@ Result<void> inspect(const InspectCommand& command) {
     write_json("outputs", program.outputs, json);
     text += fmt::format(
         "machine {}: {} tiles, {} supersteps, {} commands; arena {} bytes, parameters {} bytes, {:.6g} GFLOP a run\n",
-        variant.machine, program.tiles, program.supersteps.size(), program.commands.size(), program.arena_bytes,
+        variant.machine, program.tiles, program.supersteps.size(), command_count(program), program.arena_bytes,
         program.parameter_bytes, program.flop / 1e9);
     for (const Binding& binding : program.inputs)
       text += fmt::format("  input {}: {}\n", one_line(binding.name), to_string(Type{binding.dtype, binding.shape}));

@@ -85,11 +85,16 @@ Result<Machine> find_machine(std::string_view name) {
   return parse_machine(machine_file_texts()[index], fmt::format("{}.json", name));
 }
 
+bool runs(const Machine& machine, std::string_view target) {
+  if (target.starts_with(simt_prefix)) target.remove_prefix(simt_prefix.size());
+  return std::ranges::find(machine.targets, target) != machine.targets.end();
+}
+
 Result<Machine> machine_for_target(std::string_view target) {
   if (target == "host") return find_machine("host");
   for (const std::string_view name : machine_names()) {
     LOW_TRY(Machine machine, find_machine(name));
-    if (std::ranges::find(machine.targets, target) != machine.targets.end()) return machine;
+    if (runs(machine, target)) return machine;
   }
   return fail(ErrorKind::usage, fmt::format("unknown target '{}'; known are {}", target, known_targets()));
 }

@@ -67,6 +67,10 @@ std::span<const std::string_view> machine_names();
 Result<Machine> find_machine(std::string_view name);
 // ErrorKind::invalid for anything missing, unknown, or out of range.
 Result<Machine> parse_machine(std::string_view json, std::string_view what);
+// Before a GPU's target: the same kernels for the CPU, lane by lane, for tests.
+inline constexpr std::string_view simt_prefix = "simt-";
+// Whether this is a target of the machine, or the SIMT target of one.
+bool runs(const Machine& machine, std::string_view target);
 // The machine that `--target` implies ("host-x86-64-v4", "host", "gfx942", …).
 Result<Machine> machine_for_target(std::string_view target);
 // What runs the logical tiles of the host.

@@ -27,6 +27,7 @@ Result<std::string> source_of_routines() {
       "std::span<const CodeObject> built_routines() {\n"
       "  static const std::vector<CodeObject> objects = {\n";
   for (const std::string_view target : codegen_targets()) {
+    if (!has_routines(target)) continue;
     const Result<CodeObject> object = compile_routines(target, {});
     if (!object && object.error().kind == ErrorKind::unsupported) {
       std::fprintf(stderr, "warning: lowc will compile its routines with each model: %s\n",

@@ -12,24 +12,12 @@ namespace low {
 namespace {
 
 constexpr std::string_view magic = "low-program\n";
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 
 // One description of each struct for both directions.
 template <typename T, typename... Candidates>
 concept is_one_of = (std::same_as<std::remove_const_t<T>, Candidates> || ...);
 
-template <typename Stream, is_one_of<abi::Term> T>
-void fields(Stream& stream, T& term) {
-  stream(term.level, term.period, term.stride);
-}
-template <typename Stream, is_one_of<abi::Operand> T>
-void fields(Stream& stream, T& operand) {
-  stream(operand.memory, operand.strides, operand.offset, operand.term_begin, operand.term_count);
-}
-template <typename Stream, is_one_of<abi::Command> T>
-void fields(Stream& stream, T& command) {
-  stream(command.kernel, command.operand_begin, command.operand_count, command.data);
-}
 template <typename Stream, is_one_of<ProgramSuperstep> T>
 void fields(Stream& stream, T& superstep) {
   stream(superstep.entry, superstep.tile_begin);
@@ -50,7 +38,7 @@ template <typename Stream, is_one_of<Program> T>
 void fields(Stream& stream, T& program) {
   stream(program.machine, program.tiles, program.entries, program.arena_bytes, program.parameter_bytes, program.flop);
   stream(program.inputs, program.outputs, program.parameters, program.control, program.supersteps, program.tile_begin);
-  stream(program.commands, program.operands, program.terms, program.numbers);
+  stream(program.commands);
 }
 
 class Writer {

@@ -1,4 +1,4 @@
-// Program: what a machine's variant of a package runs, lowered to the tables of abi.h, without any code.
+// Program: what a machine's variant of a package runs, lowered to the records of abi.h, without any code.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct ParameterSegment {
 
 struct ProgramSuperstep {
   uint32_t entry = 0;       // low_entry_<entry>
-  uint32_t tile_begin = 0;  // index into Program::tile_begin of tiles + 1 command indices
+  uint32_t tile_begin = 0;  // index into Program::tile_begin of tiles + 1 blocks of Program::commands
   bool operator==(const ProgramSuperstep&) const = default;
 };
 
@@ -57,15 +57,12 @@ struct Program {
   std::vector<ControlStep> control;
   std::vector<ProgramSuperstep> supersteps;
   std::vector<uint32_t> tile_begin;
-  std::vector<abi::Command> commands;
-  std::vector<abi::Operand> operands;
-  std::vector<abi::Term> terms;
-  std::vector<int64_t> numbers;
+  std::vector<uint64_t> commands;  // records of abi.h (see commands.h)
 };
 
 // program.bin: versioned, little-endian, deterministic.
 std::string serialize(const Program& program);
-// ErrorKind::invalid for anything truncated, out of range, misnested or inconsistent: indices within tables, offsets
+// ErrorKind::invalid for anything truncated, out of range, misnested or inconsistent: records within tables, offsets
 // within memories (an operand's first byte in every iteration included), bindings inside the arena and not larger than
 // it, counts above 0.
 Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view what);
@@ -73,6 +70,8 @@ Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view
 // What parse_program checks, for a program in memory.
 Result<void> verify(const Program& program, std::string_view what);
 
+// Commands of all supersteps, each counted once; the program has passed verify().
+uint64_t command_count(const Program& program);
 // Supersteps that one run executes, repeats unrolled; the program has passed verify().
 uint64_t executed_supersteps(const Program& program);
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <limits>
 
+#include "runtime/format/commands.h"
+
 namespace low {
 namespace {
 
@@ -13,6 +15,36 @@ using testing::HasSubstr;
 using Kind = ControlStep::Kind;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+struct SampleCommand {
+  uint32_t kernel = 0;
+  std::vector<int64_t> data;
+  std::vector<CommandOperand> operands;
+};
+
+// Of tile 0 and tile 1 in superstep 0, and of tile 1 in superstep 1.
+std::vector<SampleCommand> sample_commands() {
+  return {{0, {7}, {{abi::memory_arena, 0, {5}, {}}, {abi::memory_parameters, 64, {1, -1}, {}}}},
+          {1, {}, {{abi::memory_parameters, 64, {}, {}}}},
+          {2, {-1}, {{abi::memory_arena, 20, {}, {{40, 0, 1000}}}, {abi::memory_arena, 80, {}, {{-80, 0, 2}}}}}};
+}
+
+void set_commands(Program& program, const std::vector<SampleCommand>& commands) {
+  program.commands.clear();
+  program.tile_begin = {0};
+  const auto add_end = [&] {
+    program.tile_begin.push_back(static_cast<uint32_t>(program.commands.size() / abi::block_words));
+  };
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (i == 2) {  // of superstep 1: tile 0 has none
+      add_end();
+      add_end();
+    }
+    append_command(program.commands, commands[i].kernel, commands[i].data, commands[i].operands);
+    if (i < 2) add_end();
+  }
+  add_end();
+}
 
 // Two tiles; superstep 0 alone, then repeat 3 { superstep 1, repeat 2 { superstep 1 } }.
 Program sample() {
@@ -31,12 +63,26 @@ Program sample() {
   program.control = {{Kind::superstep, 0, 0, 0},    {Kind::repeat_begin, 0, 0, 3}, {Kind::superstep, 1, 0, 0},
                      {Kind::repeat_begin, 0, 1, 2}, {Kind::superstep, 1, 0, 0},    {Kind::repeat_end, 0, 1, 0},
                      {Kind::repeat_end, 0, 0, 0}};
-  program.tile_begin = {0, 1, 2, 2, 2, 3};
-  program.commands = {{0, 0, 2, 0}, {1, 1, 1, abi::no_data}, {2, 2, 2, 1}};
-  program.operands = {{0, 0, 0, 0, 0}, {1, 1, 64, 0, 0}, {0, 2, 20, 0, 1}, {0, 2, 80, 1, 1}};
-  program.terms = {{0, 1000, 40}, {0, 2, -80}};
-  program.numbers = {7, -1};
+  set_commands(program, sample_commands());
   return program;
+}
+
+// The sample's commands, changed.
+void change(Program& program, const std::function<void(std::vector<SampleCommand>&)>& how) {
+  std::vector<SampleCommand> commands = sample_commands();
+  how(commands);
+  set_commands(program, commands);
+}
+
+// The words of command `index`'s header, and of one of its operands.
+uint64_t* header(Program& program, size_t index) {
+  constexpr size_t begins[] = {0, 1, 4};
+  return program.commands.data() + size_t{program.tile_begin[begins[index]]} * abi::block_words;
+}
+uint64_t* operand_word(Program& program, size_t index, uint32_t operand) {
+  const uint32_t begins[] = {program.tile_begin[0], program.tile_begin[1], program.tile_begin[4]};
+  const abi::Command command = CommandView(program.commands, begins[index]).header();
+  return header(program, index) + abi::operand_word(command.data_count, command.stride_count, operand);
 }
 
 TEST(Program, ReadsWhatItWrote) {
@@ -57,15 +103,14 @@ TEST(Program, ReadsWhatItWrote) {
   EXPECT_EQ(parsed->control, program.control);
   EXPECT_EQ(parsed->supersteps, program.supersteps);
   EXPECT_EQ(parsed->tile_begin, program.tile_begin);
-  EXPECT_EQ(parsed->numbers, program.numbers);
-  ASSERT_EQ(parsed->terms.size(), 2u);
-  EXPECT_EQ(parsed->terms[1].stride, -80);
-  ASSERT_EQ(parsed->operands.size(), 4u);
-  EXPECT_EQ(parsed->operands[3].offset, 80u);
-  EXPECT_EQ(parsed->operands[3].term_begin, 1u);
-  ASSERT_EQ(parsed->commands.size(), 3u);
-  EXPECT_EQ(parsed->commands[1].data, abi::no_data);
-  EXPECT_EQ(parsed->commands[2].kernel, 2u);
+  EXPECT_EQ(parsed->commands, program.commands);
+  const CommandView command(parsed->commands, program.tile_begin[4]);
+  EXPECT_EQ(command.header().kernel, 2u);
+  EXPECT_EQ(command.header().data_count, 1u);
+  EXPECT_EQ(command.header().term_count, 2u);
+  EXPECT_EQ(command.operand(1).offset, 80u);
+  EXPECT_EQ(command.operand(1).term_begin, 1u);
+  EXPECT_EQ(command.term(1).stride, -80);
 }
 
 TEST(Program, EmptyProgram) {
@@ -101,18 +146,24 @@ TEST(Program, Refusals) {
       {"named by a SHA-256", [](Program& p) { p.parameters[0].sha256[5] = 'A'; }},
       {"named by a SHA-256", [](Program& p) { p.parameters[0].sha256 = "../../etc/passwd"; }},
       {"segment 0 of 64 bytes at 1", [](Program& p) { p.parameters[0].offset = 1; }},
-      {"level 8, expected less than 8", [](Program& p) { p.terms[0].level = 8; }},
-      {"period 0", [](Program& p) { p.terms[0].period = 0; }},
-      {"operand 1 is in memory 2", [](Program& p) { p.operands[1].memory = 2; }},
-      {"strides at 3 of 2", [](Program& p) { p.operands[1].strides = 3; }},
-      {"terms at 2 of 2", [](Program& p) { p.operands[3].term_begin = 2; }},
-      {"terms at 4294967295", [](Program& p) { p.operands[3].term_begin = 0xffffffffu; }},
-      {"command 2 has 3 operands at 2 of 4", [](Program& p) { p.commands[2].operand_count = 3; }},
-      {"data at 2 of 2", [](Program& p) { p.commands[0].data = 2; }},
+      {"level 8, expected less than 8",
+       [](Program& p) { change(p, [](auto& c) { c[2].operands[0].terms[0].level = 8; }); }},
+      {"period 0", [](Program& p) { change(p, [](auto& c) { c[2].operands[0].terms[0].period = 0; }); }},
+      {"operand 1 of superstep 0 is in memory 2",
+       [](Program& p) { change(p, [](auto& c) { c[0].operands[1].memory = 2; }); }},
+      {"has 61441 terms at 0 of 0", [](Program& p) { operand_word(p, 0, 0)[1] |= uint64_t{0xf001} << 48; }},
+      {"has 0 terms at 3 of 0", [](Program& p) { operand_word(p, 0, 0)[1] |= uint64_t{3} << 32; }},
+      {"words, expected a multiple of 8", [](Program& p) { p.commands.pop_back(); }},
+      {"at block 0 has 3 of its tile's 2 blocks", [](Program& p) { header(p, 0)[0] += uint64_t{1} << 32; }},
+      {"at block 0 has 1 of its tile's 2 blocks, and needs 11 words",
+       [](Program& p) { header(p, 0)[0] -= uint64_t{1} << 32; }},
+      {"at block 0 has 0 of", [](Program& p) { header(p, 0)[0] &= 0xffffffffu; }},
+      {"and needs 65545 words", [](Program& p) { header(p, 0)[1] |= 0xffff; }},
+      {"and needs 4294", [](Program& p) { header(p, 0)[1] |= uint64_t{0xffffffff} << 16; }},
       {"superstep 1 runs entry point 2 of 2", [](Program& p) { p.supersteps[1].entry = 2; }},
       {"superstep 1 has its tiles' commands at 4 of 6", [](Program& p) { p.supersteps[1].tile_begin = 4; }},
-      {"do not follow each other", [](Program& p) { p.tile_begin[1] = 3; }},
-      {"do not follow each other", [](Program& p) { p.tile_begin[5] = 4; }},
+      {"do not follow each other", [](Program& p) { p.tile_begin[1] = 4; }},
+      {"do not follow each other", [](Program& p) { p.tile_begin[5] = 6; }},
       {"runs superstep 2 of 2", [](Program& p) { p.control[0].superstep = 2; }},
       {"level 1 at depth 0", [](Program& p) { p.control[1].level = 1; }},
       {"level 0 at depth 1", [](Program& p) { p.control[3].level = 0; }},
@@ -123,17 +174,25 @@ TEST(Program, Refusals) {
       {"executes more than", [](Program& p) { p.control[1].count = ~uint64_t{0}; }},
       {"executes more than", [](Program& p) { p.control[1].count = p.control[3].count = uint64_t{1} << 32; }},
       // 20 + 40 * 2 = 100 is the arena's end; one byte more, or one iteration more, is outside.
-      {"operand 2 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { p.operands[2].offset = 21; }},
-      {"operand 2 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { p.control[1].count = 4; }},
+      {"operand 0 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { operand_word(p, 2, 0)[0] = 21; }},
+      {"operand 0 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { p.control[1].count = 4; }},
       // 80 - 80 * 1 = 0 is the arena's begin.
-      {"operand 3 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { p.operands[3].offset = 79; }},
-      {"operand 3 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { p.terms[1].period = 3; }},
-      {"operand 1 of superstep 0 leaves memory 1 of 64 bytes", [](Program& p) { p.operands[1].offset = 65; }},
-      {"leaves memory 0", [](Program& p) { p.terms[0].stride = std::numeric_limits<int64_t>::max(); }},
-      {"leaves memory 0", [](Program& p) { p.terms[0].stride = std::numeric_limits<int64_t>::min(); }},
-      {"leaves memory 0", [](Program& p) { p.operands[0].offset = ~uint64_t{0}; }},
+      {"operand 1 of superstep 1 leaves memory 0 of 100 bytes", [](Program& p) { operand_word(p, 2, 1)[0] = 79; }},
+      {"operand 1 of superstep 1 leaves memory 0 of 100 bytes",
+       [](Program& p) { change(p, [](auto& c) { c[2].operands[1].terms[0].period = 3; }); }},
+      {"operand 1 of superstep 0 leaves memory 1 of 64 bytes", [](Program& p) { operand_word(p, 0, 1)[0] = 65; }},
+      {"leaves memory 0",
+       [](Program& p) {
+         change(p, [](auto& c) { c[2].operands[0].terms[0].stride = std::numeric_limits<int64_t>::max(); });
+       }},
+      {"leaves memory 0",
+       [](Program& p) {
+         change(p, [](auto& c) { c[2].operands[0].terms[0].stride = std::numeric_limits<int64_t>::min(); });
+       }},
+      {"leaves memory 0", [](Program& p) { operand_word(p, 0, 0)[0] = ~uint64_t{0}; }},
       // Superstep 1 is also run where there is one loop only.
-      {"depends on loop level 1, but superstep 1 is inside 1 loops", [](Program& p) { p.terms[1].level = 1; }},
+      {"depends on loop level 1, but superstep 1 is inside 1 loops",
+       [](Program& p) { change(p, [](auto& c) { c[2].operands[1].terms[0].level = 1; }); }},
       {"nests more than 8 loops",
        [](Program& p) {
          p.control.clear();
@@ -164,13 +223,15 @@ TEST(Program, EightLoopsAreFine) {
   EXPECT_EQ(executed_supersteps(program), 256u);
 }
 
-// Ranges may overlap, which a hostile file uses to ask for quadratic work.
+// Operands' terms and supersteps' commands may overlap, which a hostile file uses to ask for quadratic work.
 TEST(Program, OverlappingRangesAreBounded) {
   Program program = sample();
-  program.terms.assign(20000, {0, 1, 0});
-  program.operands.assign(20000, {0, 0, 0, 0, 20000});
-  program.commands.assign(20000, {0, 0, 20000, abi::no_data});
-  program.tile_begin = {0, 0, 20000};
+  program.commands.clear();
+  std::vector<CommandOperand> operands(20000);
+  operands[0].terms.assign(20000, {0, 0, 1});
+  append_command(program.commands, 0, {}, operands);
+  for (size_t i = 0; i < operands.size(); ++i) program.commands[abi::operand_word(0, 0, i) + 1] = uint64_t{20000} << 48;
+  program.tile_begin = {0, 0, static_cast<uint32_t>(program.commands.size() / abi::block_words)};
   program.supersteps.assign(2, {0, 0});
   program.control.erase(program.control.begin());  // superstep 0, which is not inside a loop
   const auto parsed = parse_program(bytes_of(serialize(program)), "test");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "runtime/format/commands.h"
 #include "runtime/format/program.h"
 
 namespace low {
@@ -80,37 +81,9 @@ Status verify_interface(const Program& program) {
   return {};
 }
 
-// The tables for themselves, whoever uses their rows.
 Status verify_tables(const Program& program) {
-  const size_t numbers = program.numbers.size();
-  for (size_t i = 0; i < program.terms.size(); ++i) {
-    const abi::Term& term = program.terms[i];
-    if (term.level >= abi::max_levels)
-      return bad("term {} has level {}, expected less than {}", i, term.level, abi::max_levels);
-    if (term.period == 0) return bad("term {} has period 0, expected at least 1", i);
-  }
-  for (size_t i = 0; i < program.operands.size(); ++i) {
-    const abi::Operand& operand = program.operands[i];
-    if (operand.memory >= abi::memory_count) {
-      return bad("operand {} is in memory {}, expected less than {}", i, operand.memory, abi::memory_count);
-    }
-    if (operand.strides > numbers)
-      return bad("operand {} has strides at {} of {} numbers", i, operand.strides, numbers);
-    if (!range_within(operand.term_begin, operand.term_count, program.terms.size())) {
-      return bad("operand {} has {} terms at {} of {}", i, operand.term_count, operand.term_begin,
-                 program.terms.size());
-    }
-  }
-  for (size_t i = 0; i < program.commands.size(); ++i) {
-    const abi::Command& command = program.commands[i];
-    if (!range_within(command.operand_begin, command.operand_count, program.operands.size())) {
-      return bad("command {} has {} operands at {} of {}", i, command.operand_count, command.operand_begin,
-                 program.operands.size());
-    }
-    if (command.data != abi::no_data && command.data >= numbers) {
-      return bad("command {} has data at {} of {} numbers", i, command.data, numbers);
-    }
-  }
+  if (program.commands.size() % abi::block_words != 0)
+    return bad("the commands have {} words, expected a multiple of {}", program.commands.size(), abi::block_words);
   for (size_t i = 0; i < program.supersteps.size(); ++i) {
     const ProgramSuperstep& superstep = program.supersteps[i];
     if (superstep.entry >= program.entries) {
@@ -173,15 +146,28 @@ Result<std::vector<Reach>> verify_control(const Program& program) {
   return reaches;
 }
 
-// The address of the operand's first byte in every iteration: from the sum of all that can lower it to the sum of all
-// that can raise it.
-Status verify_operand(const Program& program, size_t superstep, uint32_t index, const Reach& reach) {
-  const abi::Operand& operand = program.operands[index];
+// The loops that an operand's terms name, and the address of its first byte in every iteration: from the sum of all that
+// can lower it to the sum of all that can raise it.
+Status verify_operand(const Program& program, size_t superstep, const CommandView& command, uint32_t index,
+                      const Reach& reach) {
+  const abi::Operand operand = command.operand(index);
+  if (operand.memory >= abi::memory_count) {
+    return bad("operand {} of superstep {} is in memory {}, expected less than {}", index, superstep, operand.memory,
+               abi::memory_count);
+  }
+  if (!range_within(operand.term_begin, operand.term_count, command.header().term_count)) {
+    return bad("operand {} of superstep {} has {} terms at {} of {}", index, superstep, operand.term_count,
+               operand.term_begin, command.header().term_count);
+  }
   const uint64_t size = operand.memory == abi::memory_arena ? program.arena_bytes : program.parameter_bytes;
   Wide low = operand.offset;
   Wide high = operand.offset;
   for (uint32_t i = 0; i < operand.term_count; ++i) {
-    const abi::Term& term = program.terms[operand.term_begin + i];
+    const abi::Term term = command.term(operand.term_begin + i);
+    if (term.period == 0) return bad("a term of superstep {} has period 0, expected at least 1", superstep);
+    if (term.level >= abi::max_levels)
+      return bad("a term of superstep {} has level {}, expected less than {}", superstep, term.level, abi::max_levels);
+    if (reach.depth > abi::max_levels) continue;  // never executed
     if (term.level >= reach.depth) {
       return bad("operand {} depends on loop level {}, but superstep {} is inside {} loops", index, term.level,
                  superstep, reach.depth);
@@ -196,28 +182,54 @@ Status verify_operand(const Program& program, size_t superstep, uint32_t index, 
   return {};
 }
 
+// The records from one block to another, which they fill.
+class RecordVerifier {
+ public:
+  explicit RecordVerifier(const Program& program) : program_(program) {}
+
+  // Counts work; false when there is too much of it: ranges of hostile files may overlap.
+  bool visit(uint64_t count) {
+    visits_ += count;
+    return visits_ <= max_visits;
+  }
+
+  Status verify(size_t superstep, uint32_t begin, uint32_t end, const Reach& reach) {
+    for (uint32_t block = begin; block != end;) {
+      const CommandView command(program_.commands, block);
+      const abi::Command& header = command.header();
+      if (header.blocks > end - block || uint64_t{header.blocks} * abi::block_words < abi::record_words(header)) {
+        return bad("a command of superstep {} at block {} has {} of its tile's {} blocks, and needs {} words",
+                   superstep, block, header.blocks, end - block, abi::record_words(header));
+      }
+      if (!visit(1 + uint64_t{header.operand_count} + header.term_count))
+        return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
+      for (uint32_t operand = 0; operand < header.operand_count; ++operand) {
+        if (!visit(command.operand(operand).term_count))
+          return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
+        LOW_TRY_VOID(verify_operand(program_, superstep, command, operand, reach));
+      }
+      block += header.blocks;
+    }
+    return {};
+  }
+
+ private:
+  const Program& program_;
+  uint64_t visits_ = 0;
+};
+
 Status verify_supersteps(const Program& program, const std::vector<Reach>& reaches) {
-  uint64_t visits = 0;
+  const uint64_t blocks = program.commands.size() / abi::block_words;
+  RecordVerifier records(program);
   for (size_t i = 0; i < program.supersteps.size(); ++i) {
     const uint32_t* begin = program.tile_begin.data() + program.supersteps[i].tile_begin;
-    visits += program.tiles;
-    if (visits > max_visits)
+    if (!records.visit(program.tiles))
       return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
-    if (!std::is_sorted(begin, begin + program.tiles + 1) || begin[program.tiles] > program.commands.size()) {
-      return bad("the tiles' commands of superstep {} do not follow each other within {} commands", i,
-                 program.commands.size());
+    if (!std::is_sorted(begin, begin + program.tiles + 1) || begin[program.tiles] > blocks) {
+      return bad("the tiles' commands of superstep {} do not follow each other within {} blocks", i, blocks);
     }
-    if (reaches[i].depth > abi::max_levels) continue;
-    for (uint32_t command = begin[0]; command < begin[program.tiles]; ++command) {
-      const abi::Command& c = program.commands[command];
-      for (uint32_t operand = c.operand_begin; operand < c.operand_begin + c.operand_count; ++operand) {
-        visits += 1 + program.operands[operand].term_count;
-        if (visits > max_visits) break;
-        LOW_TRY_VOID(verify_operand(program, i, operand, reaches[i]));
-      }
-      if (++visits > max_visits)
-        return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
-    }
+    for (uint32_t tile = 0; tile < program.tiles; ++tile)
+      LOW_TRY_VOID(records.verify(i, begin[tile], begin[tile + 1], reaches[i]));
   }
   return {};
 }
@@ -236,6 +248,16 @@ Result<void> verify(const Program& program, std::string_view what) {
   const Status status = verify_all(program);
   if (!status) return in_context(what, status.error());
   return {};
+}
+
+uint64_t command_count(const Program& program) {
+  uint64_t count = 0;
+  for (const ProgramSuperstep& superstep : program.supersteps) {
+    const uint32_t* begin = program.tile_begin.data() + superstep.tile_begin;
+    for (uint32_t block = begin[0]; block != begin[program.tiles]; ++count)
+      block += CommandView(program.commands, block).header().blocks;
+  }
+  return count;
 }
 
 uint64_t executed_supersteps(const Program& program) {

@@ -87,6 +87,8 @@ HostCode::~HostCode() {
   if (file_ >= 0) close(file_);  // after the library is gone, since the next file may get this number and path
 }
 
+void* HostCode::symbol(const char* name) const { return dlsym(library_, name); }
+
 // No lock: while a library is loaded its descriptor is open, so no other thread's file has the same path.
 Result<HostCode> HostCode::load(std::span<const std::byte> object, uint32_t entries, std::string_view what,
                                 std::unique_ptr<HostCode> base) {

@@ -25,6 +25,8 @@ class HostCode {
   ~HostCode();
 
   abi::HostEntry entry(uint32_t index) const { return entries_[index]; }
+  // The address of any other symbol, or null.
+  void* symbol(const char* name) const;
 
  private:
   HostCode() = default;

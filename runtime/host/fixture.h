@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/base/sha256.h"
+#include "runtime/format/commands.h"
 #include "runtime/format/package.h"
 
 namespace low::fixture {
@@ -71,36 +72,37 @@ inline Program program(uint32_t tiles) {
   program.inputs = {{"x", DType::i32, shape, 0}};
   program.outputs = {{"y", DType::i32, shape, 2 * slab}};
   program.parameters = {{sha256_of(bytes_of(parameter_words(tiles))), 0, program.parameter_bytes}};
-  program.numbers = {width};
-  // i times a slab up; i%2 times a slab up; i%2 times a slab down; j times a slab up.
-  program.terms = {{0, outer, step}, {0, 2, step}, {0, 2, -step}, {1, 100, step}};
   using abi::memory_arena, abi::memory_parameters;
-  const auto superstep = [&](uint32_t entry, auto add_tile) {
-    program.supersteps.push_back({entry, static_cast<uint32_t>(program.tile_begin.size())});
-    for (uint32_t t = 0; t < tiles; ++t) {
-      program.tile_begin.push_back(static_cast<uint32_t>(program.commands.size()));
-      const auto begin = static_cast<uint32_t>(program.operands.size());
-      const uint32_t kernel = add_tile(t);
-      program.commands.push_back({kernel, begin, static_cast<uint32_t>(program.operands.size()) - begin, 0});
-    }
-    program.tile_begin.push_back(static_cast<uint32_t>(program.commands.size()));
+  const auto row_of = [&](uint32_t memory, uint64_t begin, uint32_t tile) {
+    return CommandOperand{.memory = memory, .offset = begin + tile * row, .strides = {}, .terms = {}};
   };
-  superstep(1, [&](uint32_t t) {
-    program.operands.push_back({memory_arena, 0, t * row, 0, 0});
-    program.operands.push_back({memory_arena, 0, slab + t * row, 0, 0});
-    return 1u;
+  const auto with_term = [](CommandOperand operand, uint32_t level, uint32_t period, int64_t up) {
+    operand.terms = {{.stride = up, .level = level, .period = period}};
+    return operand;
+  };
+  const auto superstep = [&](uint32_t entry, uint32_t kernel, auto operands_of) {
+    program.supersteps.push_back({entry, static_cast<uint32_t>(program.tile_begin.size())});
+    const auto add_begin = [&] {
+      program.tile_begin.push_back(static_cast<uint32_t>(program.commands.size() / abi::block_words));
+    };
+    add_begin();
+    for (uint32_t t = 0; t < tiles; ++t) {
+      const std::vector<CommandOperand> operands = operands_of(t);
+      append_command(program.commands, kernel, {{int64_t{width}}}, operands);
+      add_begin();
+    }
+  };
+  using Operands = std::vector<CommandOperand>;
+  superstep(1, 1, [&](uint32_t t) { return Operands{row_of(memory_arena, 0, t), row_of(memory_arena, slab, t)}; });
+  superstep(0, 0, [&](uint32_t t) {
+    return Operands{with_term(row_of(memory_arena, slab, (t + 1) % tiles), 0, 2, step),
+                    with_term(row_of(memory_parameters, 0, t), 0, outer, step),
+                    with_term(row_of(memory_arena, 2 * slab, t), 0, 2, -step)};
   });
-  superstep(0, [&](uint32_t t) {
-    program.operands.push_back({memory_arena, 0, slab + (t + 1) % tiles * row, 1, 1});
-    program.operands.push_back({memory_parameters, 0, t * row, 0, 1});
-    program.operands.push_back({memory_arena, 0, 2 * slab + t * row, 2, 1});
-    return 0u;
-  });
-  superstep(0, [&](uint32_t t) {
-    program.operands.push_back({memory_arena, 0, 2 * slab + t * row, 2, 1});
-    program.operands.push_back({memory_parameters, 0, outer * slab + t * row, 3, 1});
-    program.operands.push_back({memory_arena, 0, 2 * slab + t * row, 2, 1});
-    return 0u;
+  superstep(0, 0, [&](uint32_t t) {
+    return Operands{with_term(row_of(memory_arena, 2 * slab, t), 0, 2, -step),
+                    with_term(row_of(memory_parameters, outer * slab, t), 1, 100, step),
+                    with_term(row_of(memory_arena, 2 * slab, t), 0, 2, -step)};
   });
   using Kind = ControlStep::Kind;
   program.control = {{Kind::superstep, 0, 0, 0},        {Kind::repeat_begin, 0, 0, outer}, {Kind::superstep, 1, 0, 0},

@@ -125,9 +125,6 @@ class HostDevice final : public Device {
                                                    invocation.samples.size(), expected));
     }
     launch.commands = program.commands.data();
-    launch.operands = program.operands.data();
-    launch.terms = program.terms.data();
-    launch.numbers = program.numbers.data();
 
     const std::lock_guard lock(run_mutex_);
     // Finds it reserved, unless another host device loaded the executable.
@@ -144,8 +141,7 @@ class HostDevice final : public Device {
     };
     const Program& program = *executable.program;
     std::array<Loop, abi::max_levels> loops;
-    std::array<uint64_t, abi::max_levels> iterations{};
-    launch.iterations = iterations.data();
+    uint64_t* const iterations = launch.iterations;
     launch.samples = samples;
     size_t next = 0;
     while (next < program.control.size()) {

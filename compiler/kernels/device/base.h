@@ -16,6 +16,10 @@ using size_t = __SIZE_TYPE__;
 #define LOW_FREESTANDING
 #define LOW_INLINE inline __attribute__((always_inline))
 #define LOW_NOINLINE __attribute__((noinline))
+// The memory that commands are in, where a target has one of its own for what does not change.
+#ifndef LOW_CONSTANT
+#define LOW_CONSTANT
+#endif
 
 namespace low::device {
 

@@ -4,12 +4,12 @@
 // reverse.
 #pragma once
 
-#include "compiler/kernels/device/groups.h"
+#include "compiler/kernels/device/host/groups.h"
 
 namespace low::device {
 
 template <typename Kernel>
-LOW_NOINLINE void cumulative(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
+LOW_NOINLINE void cumulative(const abi::Launch& launch, CommandPointer command, unsigned char*) {
   using X = typename Kernel::X;
   using Result = typename Kernel::Result;
   using Value = typename Kernel::Accumulate;

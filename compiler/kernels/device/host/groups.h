@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/kernels/data/rows.h"
-#include "compiler/kernels/device/operand.h"
+#include "compiler/kernels/device/host/operand.h"
 
 namespace low::device {
 

@@ -3,8 +3,8 @@
 // bit for bit: over a slice of the depth in the order of k, then slice by slice.
 #pragma once
 
-#include "compiler/kernels/device/operand.h"
-#include "compiler/kernels/device/products.h"
+#include "compiler/kernels/device/host/operand.h"
+#include "compiler/kernels/device/host/products.h"
 
 namespace low::device {
 

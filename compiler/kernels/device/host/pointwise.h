@@ -3,7 +3,7 @@
 // A kernel K has: rank, Inputs = List<OperandOf<…>…>, Result = OperandOf<…>, body(values…).
 #pragma once
 
-#include "compiler/kernels/device/operand.h"
+#include "compiler/kernels/device/host/operand.h"
 
 namespace low::device {
 
@@ -50,7 +50,7 @@ LOW_INLINE void pointwise_loops(const Operands& operands, List<Inputs...>, Indic
 }
 
 template <typename Kernel>
-LOW_NOINLINE void pointwise(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
+LOW_NOINLINE void pointwise(const abi::Launch& launch, CommandPointer command, unsigned char*) {
   const Operands operands(launch, command);
   if (operands.nothing(Kernel::rank)) return;
   pointwise_loops<Kernel, typename Kernel::Result>(operands, typename Kernel::Inputs{},

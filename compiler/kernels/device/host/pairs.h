@@ -2,7 +2,7 @@
 // bits that travels as f32; the element that is added first, the one of smaller k, is its upper half.
 #pragma once
 
-#include "compiler/kernels/device/lanes.h"
+#include "compiler/kernels/device/host/lanes.h"
 
 namespace low::device {
 

@@ -4,12 +4,12 @@
 // of indices, Result over the outer axes.
 #pragma once
 
-#include "compiler/kernels/device/groups.h"
+#include "compiler/kernels/device/host/groups.h"
 
 namespace low::device {
 
 template <typename Kernel>
-LOW_NOINLINE void gather(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
+LOW_NOINLINE void gather(const abi::Launch& launch, CommandPointer command, unsigned char*) {
   using Data = typename Kernel::Data;
   using Index = typename Kernel::Index;
   using Result = typename Kernel::Result;

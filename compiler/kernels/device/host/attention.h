@@ -15,7 +15,7 @@
 // the size of a key block, which is the same on all targets, and on nothing else, to the last bit.
 #pragma once
 
-#include "compiler/kernels/device/gemm.h"
+#include "compiler/kernels/device/host/gemm.h"
 
 namespace low::device {
 
@@ -395,7 +395,7 @@ LOW_INLINE void attention_plain(const Operands& operands, unsigned char* scratch
 }
 
 template <typename Kernel>
-LOW_NOINLINE void attention(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+LOW_NOINLINE void attention(const abi::Launch& launch, CommandPointer command, unsigned char* scratch) {
   const Operands operands(launch, command);
   if (operands.extent(0) == 0) return;
   if constexpr (is_same<typename Kernel::Accumulate, f32>) {

@@ -12,9 +12,9 @@
 // alone, to the last bit.
 #pragma once
 
-#include "compiler/kernels/device/few_rows.h"
-#include "compiler/kernels/device/operand.h"
-#include "compiler/kernels/device/pack.h"
+#include "compiler/kernels/device/host/few_rows.h"
+#include "compiler/kernels/device/host/operand.h"
+#include "compiler/kernels/device/host/pack.h"
 
 namespace low::device {
 
@@ -390,7 +390,7 @@ LOW_INLINE void gemm_plain(const Operands& operands) {
 }
 
 template <typename Kernel>
-LOW_NOINLINE void gemm(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+LOW_NOINLINE void gemm(const abi::Launch& launch, CommandPointer command, unsigned char* scratch) {
   const Operands operands(launch, command);
   if constexpr (!is_same<typename Kernel::Accumulate, f32> && !sums_integers<Kernel>) {
     gemm_plain<Kernel>(operands);

@@ -1,11 +1,11 @@
 // copy: destination[sum i * destination_stride + j] = convert(source[sum i * source_stride + j]), j < chunk, for all i
 // below counts.
 //
-// A kernel K has: Source, Destination, overflow. Run data: rank, counts[rank], chunk; operands: source, destination.
+// A kernel K has: Source, Destination, overflow. Run data: rank, counts[max_copy_rank], chunk; operands: source, destination.
 #pragma once
 
-#include "compiler/kernels/device/lanes.h"
-#include "compiler/kernels/device/operand.h"
+#include "compiler/kernels/device/host/lanes.h"
+#include "compiler/kernels/device/host/operand.h"
 
 namespace low::device {
 
@@ -65,16 +65,16 @@ LOW_NOINLINE void copy_transposed(i64 outer, i64 inner, typename Kernel::Destina
 }
 
 template <typename Kernel>
-LOW_NOINLINE void copy(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
-  constexpr int max_rank = 8;
+LOW_NOINLINE void copy(const abi::Launch& launch, CommandPointer command, unsigned char*) {
+  constexpr int max_rank = abi::max_copy_rank;
   const Operands operands(launch, command);
-  int rank = static_cast<int>(operands.data[0]);
-  const i64* counts = operands.data + 1;
-  const i64 chunk = counts[rank];
+  int rank = static_cast<int>(operands.data(0));
+  const i64 chunk = operands.data(1 + max_rank);
   const auto* from = operands.address<const typename Kernel::Source>(0);
   auto* to = operands.address<typename Kernel::Destination>(1);
-  i64 from_strides[max_rank], to_strides[max_rank], position[max_rank];
+  i64 counts[max_rank], from_strides[max_rank], to_strides[max_rank], position[max_rank];
   for (int axis = 0; axis < rank; ++axis) {
+    counts[axis] = operands.data(1 + axis);
     from_strides[axis] = operands.stride(0, axis);
     to_strides[axis] = operands.stride(1, axis);
     position[axis] = 0;

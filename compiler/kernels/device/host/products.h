@@ -12,9 +12,9 @@
 //   multiply_add(a, b, total)             total + a * b for each lane, summed and rounded in the order of k
 #pragma once
 
-#include "compiler/kernels/device/integers.h"
-#include "compiler/kernels/device/lanes.h"
-#include "compiler/kernels/device/pairs.h"
+#include "compiler/kernels/device/host/integers.h"
+#include "compiler/kernels/device/host/lanes.h"
+#include "compiler/kernels/device/host/pairs.h"
 
 namespace low::device {
 

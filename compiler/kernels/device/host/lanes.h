@@ -1,7 +1,7 @@
 // Vectors of f32 from elements of any storage format, and transposes of square blocks of them.
 #pragma once
 
-#include "compiler/kernels/device/target.h"
+#include "compiler/kernels/device/host/target.h"
 
 namespace low::device {
 

@@ -1,8 +1,8 @@
 // Operands of products as words, which products.h explains.
 #pragma once
 
-#include "compiler/kernels/device/operand.h"
-#include "compiler/kernels/device/products.h"
+#include "compiler/kernels/device/host/operand.h"
+#include "compiler/kernels/device/host/products.h"
 
 namespace low::device {
 

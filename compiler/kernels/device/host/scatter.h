@@ -4,12 +4,12 @@
 // Result over (rows, columns); combine(old, update).
 #pragma once
 
-#include "compiler/kernels/device/operand.h"
+#include "compiler/kernels/device/host/operand.h"
 
 namespace low::device {
 
 template <typename Kernel>
-LOW_NOINLINE void scatter(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
+LOW_NOINLINE void scatter(const abi::Launch& launch, CommandPointer command, unsigned char*) {
   using Indices = typename Kernel::Indices;
   using Updates = typename Kernel::Updates;
   using Data = typename Kernel::Data;

@@ -5,7 +5,7 @@
 // kept_elements. The result may lie exactly where an operand lies.
 #pragma once
 
-#include "compiler/kernels/device/groups.h"
+#include "compiler/kernels/device/host/groups.h"
 
 namespace low::device {
 
@@ -280,7 +280,7 @@ LOW_INLINE void rowwise_groups(const Operands& operands, typename Kernel::Accumu
 }
 
 template <typename Kernel>
-LOW_NOINLINE void rowwise(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+LOW_NOINLINE void rowwise(const abi::Launch& launch, CommandPointer command, unsigned char* scratch) {
   const Operands operands(launch, command);
   if (operands.nothing(Kernel::rank)) return;
   rowwise_groups<Kernel, typename Kernel::Result>(operands, reinterpret_cast<typename Kernel::Accumulate*>(scratch),

@@ -6,7 +6,7 @@
 // values…).
 #pragma once
 
-#include "compiler/kernels/device/groups.h"
+#include "compiler/kernels/device/host/groups.h"
 
 namespace low::device {
 
@@ -150,7 +150,7 @@ LOW_INLINE void reduce_groups(const Operands& operands, List<Extras...>, Indices
 }
 
 template <typename Kernel>
-LOW_NOINLINE void reduce(const abi::Launch& launch, const abi::Command& command, unsigned char*) {
+LOW_NOINLINE void reduce(const abi::Launch& launch, CommandPointer command, unsigned char*) {
   const Operands operands(launch, command);
   if (operands.nothing(Kernel::rank - Kernel::inner)) return;
   reduce_groups<Kernel, typename Kernel::Result>(operands, typename Kernel::Extras{},

@@ -2,7 +2,7 @@
 // order does not matter, and signed and unsigned ones have the same bits. What a Products is, products.h says.
 #pragma once
 
-#include "compiler/kernels/device/pairs.h"
+#include "compiler/kernels/device/host/pairs.h"
 
 namespace low::device {
 

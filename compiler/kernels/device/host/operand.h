@@ -1,72 +1,10 @@
-// Operands: where they are, and how the innermost loop of a kernel walks along them.
+// How the innermost loop of a kernel walks along its operands, a strip at a time.
 #pragma once
 
-#include "compiler/kernels/device/scalar_ops.h"
-#include "compiler/kernels/device/target.h"
-#include "runtime/format/abi.h"
+#include "compiler/kernels/device/command.h"
+#include "compiler/kernels/device/host/target.h"
 
 namespace low::device {
-
-enum class Access { broadcast, unit, strided };
-
-// Element type, and the access along each axis of the kernel's iteration space.
-template <typename T, Access... access>
-struct OperandOf {
-  using Type = T;
-  static constexpr Access axes[sizeof...(access)] = {access...};
-};
-
-template <typename Operand, int axis>
-inline constexpr Access access_along = Operand::axes[axis];
-
-// The last axis in [first, end) along which the operand moves, or `first`.
-template <typename Operand>
-constexpr int last_moving(int first, int end) {
-  int axis = end - 1;
-  while (axis > first && Operand::axes[axis] == Access::broadcast) --axis;
-  return axis;
-}
-
-template <typename... T>
-struct List {
-  static constexpr int size = sizeof...(T);
-};
-
-// The operands of one command.
-struct Operands {
-  const abi::Launch& launch;
-  const abi::Operand* first;
-  const i64* data;  // of the command: the extents of the run
-
-  Operands(const abi::Launch& l, const abi::Command& command)
-      : launch(l), first(l.operands + command.operand_begin), data(l.numbers + command.data) {}
-
-  i64 extent(int axis) const { return data[axis]; }
-  // Whether one of the first `rank` extents is 0.
-  bool nothing(int rank) const {
-    for (int axis = 0; axis < rank; ++axis) {
-      if (data[axis] == 0) return true;
-    }
-    return false;
-  }
-
-  template <typename T>
-  T* address(int i) const {
-    const abi::Operand& operand = first[i];
-    i64 offset = static_cast<i64>(operand.offset);
-    for (u32 t = operand.term_begin; t != operand.term_begin + operand.term_count; ++t) {
-      const abi::Term& term = launch.terms[t];
-      offset += static_cast<i64>(launch.iterations[term.level] % term.period) * term.stride;
-    }
-    return reinterpret_cast<T*>(launch.memories[operand.memory] + offset);
-  }
-  // In elements. Along an axis of broadcast access it means nothing: nobody moves.
-  i64 stride(int i, int axis) const { return launch.numbers[first[i].strides + static_cast<u32>(axis)]; }
-  template <typename Operand>
-  i64 stride(int i, int axis) const {
-    return Operand::axes[axis] == Access::broadcast ? 0 : Operand::axes[axis] == Access::unit ? 1 : stride(i, axis);
-  }
-};
 
 // An input along the innermost axis. `get(j)` is element j's value.
 template <typename T, Access access>

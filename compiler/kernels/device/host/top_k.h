@@ -4,7 +4,7 @@
 // k's; smallest.
 #pragma once
 
-#include "compiler/kernels/device/groups.h"
+#include "compiler/kernels/device/host/groups.h"
 
 namespace low::device {
 
@@ -31,7 +31,7 @@ LOW_INLINE auto comparable(T value) {
 }
 
 template <typename Kernel>
-LOW_NOINLINE void top_k(const abi::Launch& launch, const abi::Command& command, unsigned char* scratch) {
+LOW_NOINLINE void top_k(const abi::Launch& launch, CommandPointer command, unsigned char* scratch) {
   using X = typename Kernel::X;
   using Result = typename Kernel::Result;
   constexpr int outer = Kernel::rank - 2;

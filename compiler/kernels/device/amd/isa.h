@@ -1,0 +1,25 @@
+// What a chip gives the kernels: one name and one meaning for all of them, in a file for each instruction set, and in
+// one that runs on the CPU under the checks of a shim (isa_simt.h). A target defines the macro of its own.
+//
+//   LOW_ENTRY(name)            the head of an entry point, whose argument is `const abi::Launch& launch`
+//   LOW_KERNEL                 before a kernel's function: all is one piece of code on a GPU, which has no stack
+//   LOW_LDS(name, bytes)       declares the workgroup's LDS, of type Lds
+//   workgroup(), lane()        this workgroup's number; this lane's within it, below workgroup_lanes
+//   ticks()                    of the device's constant-rate counter
+//   barrier()                  every lane of the workgroup arrives before any goes on; what lanes wrote to memory and to
+//                              LDS before it, all of them may read behind it
+//   load_global(p)             an element of memory, or a vector of them; p is aligned to its size
+//   store_global(p, value)     the other way round
+//
+// Kernels reach memory through these alone.
+#pragma once
+
+#include "compiler/kernels/device/amd/isa_gfx9.h"
+#include "compiler/kernels/device/amd/isa_simt.h"
+
+namespace low::device {
+
+// Of a tile.
+inline constexpr u32 workgroup_lanes = 256;
+
+}  // namespace low::device

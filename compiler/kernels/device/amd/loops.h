@@ -1,0 +1,91 @@
+// How the lanes of a workgroup share the elements of a box, and how a tile goes through its commands.
+#pragma once
+
+#include "compiler/kernels/device/amd/isa.h"
+
+namespace low::device {
+
+// The tile that a workgroup is. Workgroups whose numbers differ by the number of clusters share a cluster, tiles that
+// are neighbours do.
+template <u32 tiles, u32 clusters>
+LOW_INLINE u32 tile_of_workgroup(u32 number) {
+  if constexpr (tiles % clusters != 0) return number;
+  return number % clusters * (tiles / clusters) + number / clusters;
+}
+
+// run(command) for each of the tile's commands; one begins when all lanes are done with the one before.
+template <typename Run>
+LOW_INLINE void run_tile(const abi::Launch& launch, u32 tile, Run run) {
+  const bool sampled = launch.samples != nullptr;
+  const u64 begin = sampled ? ticks() : 0;
+  const auto tile_begin = (const LOW_CONSTANT u32*)(launch.tile_begin);
+  const u32 end = tile_begin[tile + 1];
+  for (u32 block = tile_begin[tile]; block != end;) {
+    const CommandPointer command = command_at(launch, block);
+    run(command);
+    block += command->blocks;
+    if (block != end || sampled) barrier();
+  }
+  if (sampled && lane() == 0) {
+    store_global(&launch.samples[tile].begin, begin);
+    store_global(&launch.samples[tile].end, ticks());
+  }
+}
+
+// A box of `rank` axes and how far `operands` operands move along each, in elements. Which axis is which is known when a
+// kernel is compiled, as registers cannot be picked by number: axes that continue each other in all operands become one
+// by giving the outer one all elements and the inner one none but the first.
+template <int rank, int operands>
+struct Box {
+  u32 extents[rank];
+  i64 strides[rank][operands];
+
+  LOW_INLINE void merge() {
+#pragma unroll
+    for (int axis = rank - 1; axis > 0; --axis) {
+      bool continues = true;
+#pragma unroll
+      for (int i = 0; i < operands; ++i)
+        continues &= strides[axis - 1][i] == strides[axis][i] * static_cast<i64>(extents[axis]);
+      if (extents[axis - 1] != 1 && !continues) continue;
+      extents[axis - 1] *= extents[axis];
+      extents[axis] = 1;
+#pragma unroll
+      for (int i = 0; i < operands; ++i) strides[axis - 1][i] = strides[axis][i];
+    }
+  }
+  LOW_INLINE u32 elements() const {
+    u32 product = 1;
+#pragma unroll
+    for (int axis = 0; axis < rank; ++axis) product *= extents[axis];
+    return product;
+  }
+  // Where the operands are at an element, counted in row-major order.
+  LOW_INLINE void offsets_of(u32 element, i64 (&offsets)[operands]) const {
+#pragma unroll
+    for (int i = 0; i < operands; ++i) offsets[i] = 0;
+#pragma unroll
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      if (extents[axis] == 1) continue;
+      u32 position = element;
+      if (axis > 0) {
+        element /= extents[axis];
+        position -= element * extents[axis];
+      }
+#pragma unroll
+      for (int i = 0; i < operands; ++i) offsets[i] += static_cast<i64>(position) * strides[axis][i];
+    }
+  }
+  // visit(offsets) for each element, by some lane.
+  template <typename Visit>
+  LOW_INLINE void each(Visit visit) const {
+    const u32 count = elements();
+    for (u32 element = lane(); element < count; element += workgroup_lanes) {
+      i64 offsets[operands];
+      offsets_of(element, offsets);
+      visit(offsets);
+    }
+  }
+};
+
+}  // namespace low::device

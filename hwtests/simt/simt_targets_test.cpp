@@ -1,0 +1,43 @@
+// The targets of this program's tests of kernels: the SIMT ones.
+#include "compiler/codegen/test_kernels.h"
+#include "hwtests/simt/simt.h"
+
+// Lanes are fibers, whose switches cost five times as much with the sanitizer's second stacks.
+extern "C" const char* __asan_default_options() { return "detect_stack_use_after_return=0"; }
+
+namespace low::testing {
+
+std::vector<std::string> test_targets() {
+  std::vector<std::string> targets;
+  for (const std::string_view target : codegen_targets()) {
+    if (target.starts_with(simt_prefix)) targets.emplace_back(target);
+  }
+  return targets;
+}
+
+Code load(const CodeObject& object) {
+  const auto machine = machine_for_target(object.target);
+  LOW_CHECK(machine.has_value());
+  const uint32_t tiles_of_cluster = machine->tiles / machine->clusters;  // as tile_of_workgroup has it
+  const uint32_t workgroup = 1 % tiles_of_cluster * machine->clusters + 1 / tiles_of_cluster;
+  auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), 1, object.target);
+  if (!code) {
+    std::fprintf(stderr, "%s\n", code.error().message.c_str());
+    std::abort();
+  }
+  return {.target = object.target,
+          .scratch_bytes = object.scratch_bytes,
+          .contracts = {},
+          .run = [workgroup, code = std::make_shared<simt::Code>(std::move(*code))](
+                     const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
+            simt::Device device({});
+            for (const Region& region : regions)
+              device.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
+            if (launch.samples != nullptr)
+              device.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
+            device.launch_one(code->entry(0), launch, workgroup);
+            return device.findings();
+          }};
+}
+
+}  // namespace low::testing
