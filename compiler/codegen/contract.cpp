@@ -32,12 +32,17 @@ Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target
       return fail(ErrorKind::unsupported, fmt::format("no kernel of target {} implements {} yet", target,
                                                       kernel_name(kernels, static_cast<uint32_t>(i))));
     }
+    if (const auto* const gemm = contract.as<GemmKernel>(); known->chip != nullptr && gemm != nullptr && gemm->panels) {
+      return fail(ErrorKind::unsupported, fmt::format("kernel {} has panels, which no kernel of target {} implements",
+                                                      kernel_name(kernels, static_cast<uint32_t>(i)), target));
+    }
     const std::string error = refusal(contract);
     if (!error.empty()) {
       return fail(ErrorKind::unsupported, fmt::format("kernel {} has {}, which no kernel of target {} implements",
                                                       kernel_name(kernels, static_cast<uint32_t>(i)), error, target));
     }
   }
+  if (known->chip != nullptr) return 0;  // LDS is a constant of each entry point
   for (const auto& [contract, extents] : kernels.runs)
     bytes = std::max(bytes, scratch_bytes(kernels.contracts[contract], extents, known->tiling));
   return (bytes + 63) / 64 * 64;

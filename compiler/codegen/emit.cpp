@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/gpu_kernels.h"
 #include "compiler/codegen/targets.h"
 #include "compiler/kernels/device_library.h"
 #include "runtime/format/abi.h"
@@ -90,14 +91,25 @@ const GemmKernel* gemm_of(const KernelSet& kernels, uint32_t kernel) {
   return kernel < kernels.contracts.size() ? std::get_if<GemmKernel>(&kernels.contracts[kernel].family) : nullptr;
 }
 
-std::string emit_family(const KernelContract& contract, const GemmKernel& kernel) {
+std::string emit_family(const KernelContract& contract, const GemmKernel& kernel, const device::Chip* chip) {
   const std::span<const OperandContract> operands = contract.operands;
   const std::span<const OperandContract> extras = operands.subspan(2, operands.size() - 3);
-  return fmt::format(
-             "  static constexpr int rows = {};\n"
+  std::string text;
+  if (chip == nullptr) {
+    text = fmt::format("  static constexpr int rows = {};\n", kernel.rows.value_or(0));
+  } else {
+    text = fmt::format(
+               "  using A = {};\n"
+               "  using B = {};\n"
+               "  using Accumulate = {};\n",
+               operand_type(operands[0]), operand_type(operands[1]), value_type(kernel.accumulate)) +
+           emit_matrix(*chip, contract, kernel);
+  }
+  return text +
+         fmt::format(
              "  using Extras = {};\n"
              "  using Result = {};\n",
-             kernel.rows.value_or(0), operand_list(extras), operand_type(operands.back())) +
+             operand_list(extras), operand_type(operands.back())) +
          emit_body(contract, extras, &kernel.accumulate);
 }
 
@@ -252,8 +264,17 @@ std::string emit_family(const KernelContract& contract, const AttentionKernel& k
   return text;
 }
 
-std::string emit_contract(const KernelContract& contract) {
-  return std::visit([&](const auto& kernel) { return emit_family(contract, kernel); }, contract.family);
+// `chip`: null for the host.
+std::string emit_contract(const KernelContract& contract, const device::Chip* chip) {
+  return std::visit(
+      [&](const auto& kernel) {
+        if constexpr (requires { emit_family(contract, kernel, chip); }) {
+          return emit_family(contract, kernel, chip);
+        } else {
+          return emit_family(contract, kernel);
+        }
+      },
+      contract.family);
 }
 
 std::string emit_copy(const CopyKernel& copy) {
@@ -284,23 +305,24 @@ std::string emit_counts(const KernelSet& kernels, uint32_t kernel) {
                      strides);
 }
 
-std::string emit_kernel(const KernelSet& kernels, uint32_t kernel) {
-  const GemmKernel* const gemm = gemm_of(kernels, kernel);
+std::string emit_kernel(const KernelSet& kernels, uint32_t kernel, const device::Chip* chip) {
+  const GemmKernel* const gemm = chip == nullptr ? gemm_of(kernels, kernel) : nullptr;
   const std::string base = gemm == nullptr ? "" : fmt::format("\n    : {}", factors(kernels.contracts[kernel], *gemm));
   std::string text = fmt::format("struct {}{} {{\n", kernel_name(kernels, kernel), base);
   text += emit_counts(kernels, kernel);
   if (kernel >= kernels.contracts.size()) {
     text += emit_copy(kernels.copies[kernel - kernels.contracts.size()]);
   } else {
-    text += emit_contract(kernels.contracts[kernel]);
+    text += emit_contract(kernels.contracts[kernel], chip);
   }
   return text + "};\n\n";
 }
 
-std::string emit_entry(const KernelSet& kernels, const SourceKind& kind, const Machine& machine, size_t entry) {
-  const bool everywhere = gains_by_dots(kernels, entry);
+std::string emit_entry(const KernelSet& kernels, const CodegenTarget& target, const Machine& machine, size_t entry) {
+  const bool everywhere = target.chip != nullptr || gains_by_dots(kernels, entry);
+  const uint64_t lds = target.chip == nullptr ? 0 : lds_bytes(*target.chip, kernels, entry);
   std::string text = everywhere ? "" : fmt::format("#ifndef {}\n", without_other_entries);
-  text += fmt::format(fmt::runtime(kind.entry_head), entry, machine.tiles, machine.clusters) +
+  text += fmt::format(fmt::runtime(target.kind->source->entry_head), entry, machine.tiles, machine.clusters, lds) +
           "  run_tile(launch, tile, [&](CommandPointer command) __attribute__((always_inline)) {\n"
           "    switch (command->kernel) {\n";
   for (const uint32_t kernel : kernels.entries[entry]) {
@@ -382,17 +404,17 @@ std::string emit_source(const KernelSet& kernels, std::string_view target) {
   text += std::move(headers).text();
   text += "// ---- kernels ----\n";
   std::set<std::string> routines;
-  for (uint32_t kernel = 0; kernel < count; ++kernel) {
+  for (uint32_t kernel = 0; kind.routines && kernel < count; ++kernel) {
     if (const GemmKernel* const gemm = gemm_of(kernels, kernel))
       if (const std::string own = factors(kernels.contracts[kernel], *gemm); routine_factors().contains(own))
         routines.insert(own);
   }
   text += emit_routines(routines);
   text += "namespace low::device {\nnamespace {\n\n";
-  for (uint32_t kernel = 0; kernel < count; ++kernel) text += emit_kernel(kernels, kernel);
+  for (uint32_t kernel = 0; kernel < count; ++kernel) text += emit_kernel(kernels, kernel, known->chip);
   text += fmt::format("}}  // namespace\n}}  // namespace low::device\n\n{}// ---- entry points ----\n", kind.end);
   for (size_t entry = 0; entry < kernels.entries.size(); ++entry)
-    text += emit_entry(kernels, kind, machine_of(*known), entry);
+    text += emit_entry(kernels, *known, machine_of(*known), entry);
   return text;
 }
 

@@ -27,6 +27,11 @@ std::vector<std::string> test_targets() {
   return targets;
 }
 
+const Machine& test_machine() {
+  static const Machine host = *find_machine("host");
+  return host;
+}
+
 Code load(const CodeObject& object) {
   const int file = memfd_create("kernels", MFD_CLOEXEC);
   LOW_CHECK(file >= 0);

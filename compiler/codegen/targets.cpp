@@ -66,7 +66,7 @@ constexpr const char* x86_64_v4_bf16[] = {
     "-mprefer-vector-width=512"};
 
 // One source for a GPU and for its SIMT target. Functions of the library are the device's as much as plain C++'s.
-constexpr std::string_view amd_families[] = {"copy", "pointwise"};
+constexpr std::string_view amd_families[] = {"copy", "gemm", "pointwise"};
 constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
                                 .entry_header = "compiler/kernels/device/amd/loops.h",
                                 .begin = "#pragma clang force_cuda_host_device begin\n\n",
@@ -74,7 +74,7 @@ constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
                                 .entry_head =
                                     "LOW_ENTRY(low_entry_{0}) {{\n"
                                     "  using namespace low::device;\n"
-                                    "  LOW_LDS(scratch, 16);\n"
+                                    "  LOW_LDS(scratch, {3});\n"
                                     "  const u32 tile = tile_of_workgroup<{1}, {2}>(workgroup());\n",
                                 .families = amd_families};
 
@@ -135,14 +135,14 @@ constexpr CodeKind simt{.source = &amd_source,
 constexpr const char* gfx942[] = {"--offload-arch=gfx942", "-DLOW_ISA_GFX9"};
 
 constexpr std::array target_rows = {
-    CodegenTarget{"gfx942", &amd, "LOW_TARGET_GFX942", gfx942},
+    CodegenTarget{"gfx942", &amd, "LOW_CHIP=gfx942", gfx942, {}, "", &device::gfx942},
     CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3,
                   packing_target("host-x86-64-v3")->tiling},
     CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4,
                   packing_target("host-x86-64-v4")->tiling},
     CodegenTarget{"host-x86-64-v4-bf16", &host, "LOW_TARGET_HOST_X86_64_V4_BF16", x86_64_v4_bf16,
                   packing_target("host-x86-64-v4-bf16")->tiling, "host-x86-64-v4"},
-    CodegenTarget{"simt-gfx942", &simt, "LOW_TARGET_GFX942", {}},
+    CodegenTarget{"simt-gfx942", &simt, "LOW_CHIP=gfx942", {}, {}, "", &device::gfx942},
 };
 constexpr auto target_names = [] {
   std::array<std::string_view, target_rows.size()> names;

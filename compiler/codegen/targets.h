@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/codegen/codegen.h"
+#include "compiler/kernels/data/chip.h"
 #include "compiler/kernels/data/tiling.h"
 
 namespace low {
@@ -16,7 +17,7 @@ struct SourceKind {
   std::string_view entry_header;  // of the device library: what entry points use besides kernels
   std::string_view begin, end;    // of the library and the kernels, lines for clang
   // The head of an entry point, up to where its body begins; an fmt string: the entry's number, the machine's tiles and
-  // clusters.
+  // clusters, bytes of LDS.
   std::string_view entry_head;
   std::span<const std::string_view> families;  // that the folder has; empty: all
   bool routines = false;                       // whether there are any (compile_routines)
@@ -41,6 +42,7 @@ struct CodegenTarget {
   // The target that has entry points without dot products (see kernels/device/host/products.h) for this one; "": it has its
   // own.
   std::string_view base = "";
+  const device::Chip* chip = nullptr;  // of a GPU
 };
 
 // Defined for the emitted source where entry points without dot products are left out.

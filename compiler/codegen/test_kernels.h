@@ -19,6 +19,8 @@ namespace low::testing {
 
 // Targets that this program tests; a file of it says which (host_targets_test.cpp).
 std::vector<std::string> test_targets();
+// That they are targets of, the first of several.
+const Machine& test_machine();
 
 // A part of a memory that a kernel may use.
 struct Region {

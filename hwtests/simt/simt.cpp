@@ -47,7 +47,7 @@ std::string place_of(const Lane& lane) {
 
 }  // namespace
 
-struct Device::State {
+struct Gpu::State {
   explicit State(const Chip& known) : chip(known), stacks(thread_stacks()) { LOW_CHECK(known.workgroup_lanes <= 1024); }
 
   const Chip chip;
@@ -215,7 +215,7 @@ struct Device::State {
   }
 };
 
-thread_local Device::State* Device::State::current = nullptr;
+thread_local Gpu::State* Gpu::State::current = nullptr;
 
 struct Code::Library {
   HostCode code;
@@ -226,7 +226,7 @@ Code::Code(Code&&) noexcept = default;
 Code::~Code() = default;
 
 Result<Code> Code::load(std::span<const std::byte> object, uint32_t entries, std::string_view what) {
-  using State = Device::State;
+  using State = Gpu::State;
   static constexpr Shim shim{.workgroup = [] { return State::current->workgroup; },
                              .lane = [] { return State::current->lane; },
                              .ticks = [] { return ++State::current->now; },
@@ -250,14 +250,14 @@ Result<Code> Code::load(std::span<const std::byte> object, uint32_t entries, std
   return code;
 }
 
-Device::Device(const Chip& chip) : state_(std::make_unique<State>(chip)) {}
-Device::~Device() = default;
+Gpu::Gpu(const Chip& chip) : state_(std::make_unique<State>(chip)) {}
+Gpu::~Gpu() = default;
 
-void Device::add_memory(std::span<unsigned char> memory, bool written, bool read_only) {
+void Gpu::add_memory(std::span<unsigned char> memory, bool written, bool read_only) {
   state_->memories.push_back({memory.data(), Shadow(memory.size(), written), read_only});
 }
 
-void Device::set_written(const unsigned char* begin, uint64_t bytes) {
+void Gpu::set_written(const unsigned char* begin, uint64_t bytes) {
   for (Memory& memory : state_->memories) {
     if (begin < memory.begin || begin >= memory.begin + memory.shadow.size()) continue;
     memory.shadow.set_written(static_cast<uint64_t>(begin - memory.begin), bytes);
@@ -266,18 +266,18 @@ void Device::set_written(const unsigned char* begin, uint64_t bytes) {
   LOW_CHECK(bytes == 0);
 }
 
-void Device::launch(Code::Entry entry, const abi::Launch& launch, uint32_t workgroups) {
+void Gpu::launch(Code::Entry entry, const abi::Launch& launch, uint32_t workgroups) {
   ++state_->launches;
   for (uint32_t i = 0; i < workgroups; ++i) state_->run_workgroup(entry, launch, i);
 }
 
-void Device::launch_one(Code::Entry entry, const abi::Launch& launch, uint32_t workgroup) {
+void Gpu::launch_one(Code::Entry entry, const abi::Launch& launch, uint32_t workgroup) {
   ++state_->launches;
   state_->run_workgroup(entry, launch, workgroup);
 }
 
-const std::vector<std::string>& Device::findings() const { return state_->findings; }
-uint64_t Device::accesses() const { return state_->accesses; }
-uint64_t Device::meetings() const { return state_->meetings; }
+const std::vector<std::string>& Gpu::findings() const { return state_->findings; }
+uint64_t Gpu::accesses() const { return state_->accesses; }
+uint64_t Gpu::meetings() const { return state_->meetings; }
 
 }  // namespace low::simt

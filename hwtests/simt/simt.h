@@ -43,13 +43,13 @@ class Code {
   std::vector<Entry> entries_;
 };
 
-// A device whose memories are the caller's.
-class Device {
+// What runs them, on memories of the caller's.
+class Gpu {
  public:
-  explicit Device(const Chip& chip);
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-  ~Device();
+  explicit Gpu(const Chip& chip);
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  ~Gpu();
 
   // Kernels may read it, and write it if it is not `read_only`. `written`: whether it holds something from the start.
   void add_memory(std::span<unsigned char> memory, bool written, bool read_only = false);

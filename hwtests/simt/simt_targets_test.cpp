@@ -15,6 +15,11 @@ std::vector<std::string> test_targets() {
   return targets;
 }
 
+const Machine& test_machine() {
+  static const Machine machine = *machine_for_target(test_targets().front());
+  return machine;
+}
+
 Code load(const CodeObject& object) {
   const auto machine = machine_for_target(object.target);
   LOW_CHECK(machine.has_value());
@@ -30,13 +35,13 @@ Code load(const CodeObject& object) {
           .contracts = {},
           .run = [workgroup, code = std::make_shared<simt::Code>(std::move(*code))](
                      const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
-            simt::Device device({});
+            simt::Gpu gpu({});
             for (const Region& region : regions)
-              device.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
+              gpu.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
             if (launch.samples != nullptr)
-              device.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
-            device.launch_one(code->entry(0), launch, workgroup);
-            return device.findings();
+              gpu.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
+            gpu.launch_one(code->entry(0), launch, workgroup);
+            return gpu.findings();
           }};
 }
 

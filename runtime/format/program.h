@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,11 @@ Result<Program> parse_program(std::span<const std::byte> bytes, std::string_view
 // What parse_program checks, for a program in memory.
 Result<void> verify(const Program& program, std::string_view what);
 
+// visit(superstep, iterations) in the order in which one run executes supersteps, until one fails; iterations[level] are
+// those of the loops around it. The program has passed verify().
+Result<void> walk_supersteps(
+    const Program& program,
+    const std::function<Result<void>(const ProgramSuperstep&, std::span<const uint64_t, abi::max_levels>)>& visit);
 // Commands of all supersteps, each counted once; the program has passed verify().
 uint64_t command_count(const Program& program);
 // Supersteps that one run executes, repeats unrolled; the program has passed verify().

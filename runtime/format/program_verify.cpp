@@ -250,6 +250,38 @@ Result<void> verify(const Program& program, std::string_view what) {
   return {};
 }
 
+Result<void> walk_supersteps(
+    const Program& program,
+    const std::function<Result<void>(const ProgramSuperstep&, std::span<const uint64_t, abi::max_levels>)>& visit) {
+  struct Loop {
+    size_t body = 0;  // index of the first step
+    uint64_t count = 0;
+  };
+  std::array<Loop, abi::max_levels> loops;
+  std::array<uint64_t, abi::max_levels> iterations{};
+  size_t next = 0;
+  while (next < program.control.size()) {
+    const ControlStep& step = program.control[next++];
+    switch (step.kind) {
+      case ControlStep::Kind::superstep:
+        LOW_TRY_VOID(visit(program.supersteps[step.superstep], iterations));
+        break;
+      case ControlStep::Kind::repeat_begin:
+        loops[step.level] = {next, step.count};
+        iterations[step.level] = 0;
+        break;
+      case ControlStep::Kind::repeat_end:
+        if (++iterations[step.level] < loops[step.level].count) {
+          next = loops[step.level].body;
+        } else {
+          iterations[step.level] = 0;
+        }
+        break;
+    }
+  }
+  return {};
+}
+
 uint64_t command_count(const Program& program) {
   uint64_t count = 0;
   for (const ProgramSuperstep& superstep : program.supersteps) {

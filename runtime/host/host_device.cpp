@@ -129,46 +129,17 @@ class HostDevice final : public Device {
     const std::lock_guard lock(run_mutex_);
     // Finds it reserved, unless another host device loaded the executable.
     LOW_TRY_VOID(workers_->reserve_scratch(host->scratch_bytes));
-    walk(*host, launch, invocation.samples.empty() ? nullptr : invocation.samples.data());
-    return {};
+    launch.samples = invocation.samples.empty() ? nullptr : invocation.samples.data();
+    return walk_supersteps(program, [&](const ProgramSuperstep& superstep, auto iterations) -> Result<void> {
+      std::ranges::copy(iterations, launch.iterations);
+      launch.tile_begin = program.tile_begin.data() + superstep.tile_begin;
+      workers_->run_superstep(host->code.entry(superstep.entry), launch, program.tiles);
+      if (launch.samples != nullptr) launch.samples += program.tiles;
+      return {};
+    });
   }
 
  private:
-  void walk(const HostExecutable& executable, abi::Launch& launch, abi::Sample* samples) {
-    struct Loop {
-      size_t body = 0;  // index of the first step
-      uint64_t count = 0;
-    };
-    const Program& program = *executable.program;
-    std::array<Loop, abi::max_levels> loops;
-    uint64_t* const iterations = launch.iterations;
-    launch.samples = samples;
-    size_t next = 0;
-    while (next < program.control.size()) {
-      const ControlStep& step = program.control[next++];
-      switch (step.kind) {
-        case ControlStep::Kind::superstep: {
-          const ProgramSuperstep& superstep = program.supersteps[step.superstep];
-          launch.tile_begin = program.tile_begin.data() + superstep.tile_begin;
-          workers_->run_superstep(executable.code.entry(superstep.entry), launch, program.tiles);
-          if (launch.samples != nullptr) launch.samples += program.tiles;
-          break;
-        }
-        case ControlStep::Kind::repeat_begin:
-          loops[step.level] = {next, step.count};
-          iterations[step.level] = 0;
-          break;
-        case ControlStep::Kind::repeat_end:
-          if (++iterations[step.level] < loops[step.level].count) {
-            next = loops[step.level].body;
-          } else {
-            iterations[step.level] = 0;
-          }
-          break;
-      }
-    }
-  }
-
   const DeviceInfo info_;
   std::mutex run_mutex_;  // guards workers_
   const std::unique_ptr<HostWorkers> workers_;

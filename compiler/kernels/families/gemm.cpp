@@ -7,6 +7,7 @@
 #include "compiler/base/integers.h"
 #include "compiler/kernels/contract.h"
 #include "compiler/kernels/cost.h"
+#include "compiler/kernels/data/gemm_amd.h"
 #include "compiler/kernels/packing_targets.h"
 
 namespace low {
@@ -95,6 +96,10 @@ int64_t GemmKernel::elements_that_count(const KernelContract& contract, const Sh
 
 std::string GemmKernel::problem(const KernelContract& contract) const {
   if (stage_k < 0) return fmt::format("stage_k is {}", stage_k);
+  if (configuration &&
+      (*configuration < 0 || *configuration >= static_cast<int>(std::size(device::gemm_configurations_amd))))
+    return fmt::format("configuration is {}", *configuration);
+  if (configuration && panels) return "a configuration of a GPU and panels of the host";
   if (!accumulates(accumulate)) return fmt::format("gemm cannot accumulate in {}", low::name(accumulate));
   for (const DType math : {math_a, math_b}) {
     if (math == DType::boolean || is_float(math) != is_float(accumulate) ||
@@ -138,6 +143,10 @@ bool GemmKernel::multiplies_pairs(const KernelContract& contract) const {
 
 void GemmKernel::configure(const KernelContract& contract, const Shape& extents) {
   const int64_t m = extents[0], n = extents[1], k = extents[2];
+  if (configuration) {
+    configuration = static_cast<int>(&device::gemm_configuration_for(m, n) - device::gemm_configurations_amd);
+    return;
+  }
   const bool few = has_words(accumulate) && m >= 1 && m <= device::most_unrolled_rows &&
                    n >= device::least_unrolled_columns && k >= 1 &&
                    (panels || contract.operands[1].access[1] == Access::unit);
@@ -220,8 +229,12 @@ std::vector<GemmBlock> gemm_block_choices(const Machine& machine, int64_t m, int
 }
 
 GemmKernel gemm_kernel(const Machine& machine, const MathRate& math, DType accumulate, int64_t depth) {
-  // Kernels that pack cut k themselves, alike in all runs (gemm_blocks).
-  return {math.a, math.b, accumulate, gemm_configurations(machine).packs ? 0 : depth};
+  const GemmConfigurations known = gemm_configurations(machine);
+  GemmKernel kernel{.math_a = math.a, .math_b = math.b, .accumulate = accumulate};
+  // Kernels that pack cut k themselves, alike in all runs (gemm_blocks), and so do those of GPUs.
+  if (!known.packs && !machine.global_memory) kernel.stage_k = depth;
+  if (!known.packs && machine.global_memory) kernel.configuration = 0;
+  return kernel;
 }
 
 bool gemm_wants_panels(const Machine& machine, DType accumulate, int64_t n) {

@@ -18,6 +18,7 @@ struct GemmKernel {
   int64_t stage_k = 0;      // depth in which it stages operands, which changes no result; 0: as its target has it
   std::optional<int> rows;  // m of every run, where it is so small that the kernel unrolls it
   bool panels = false;      // b lies in panels of device::panel_columns columns
+  std::optional<int> configuration;  // on a GPU: a row of gemm_configurations_amd
   bool operator==(const GemmKernel&) const = default;
 
   template <typename Self, typename Visitor>
@@ -28,6 +29,7 @@ struct GemmKernel {
     visit("stage_k", self.stage_k);
     visit("rows", self.rows);
     visit("panels", self.panels);
+    visit("configuration", self.configuration);
   }
 
   Shape run_extents(std::span<const Shape> operands) const;

@@ -10,16 +10,12 @@
 //                              LDS before it, all of them may read behind it
 //   load_global(p)             an element of memory, or a vector of them; p is aligned to its size
 //   store_global(p, value)     the other way round
+//   load_lds<T>(p), store_lds(p, value)   the same of LDS
+//   multiply<row>(a, b, c)     a wave's matrix instruction (data/matrix.h): a lane gives the bits of its items of a and of
+//                              b, and gets its items of c plus the product
 //
 // Kernels reach memory through these alone.
 #pragma once
 
 #include "compiler/kernels/device/amd/isa_gfx9.h"
 #include "compiler/kernels/device/amd/isa_simt.h"
-
-namespace low::device {
-
-// Of a tile.
-inline constexpr u32 workgroup_lanes = 256;
-
-}  // namespace low::device

@@ -1,6 +1,7 @@
 // isa.h for gfx90a, gfx942 and gfx950: waves of 64 lanes.
 #pragma once
 
+#include "compiler/kernels/data/matrix.h"
 #include "compiler/kernels/device/command.h"
 
 #if defined(LOW_ISA_GFX9)
@@ -34,6 +35,40 @@ LOW_INLINE T load_global(const T* p) {
 template <typename T>
 LOW_INLINE void store_global(T* p, T value) {
   *(__attribute__((address_space(1))) T*)(p) = value;
+}
+
+template <typename T>
+LOW_INLINE T load_lds(Lds p) {
+  return *(__attribute__((address_space(3))) T*)(p);
+}
+template <typename T>
+LOW_INLINE void store_lds(Lds p, T value) {
+  *(__attribute__((address_space(3))) T*)(p) = value;
+}
+
+template <MatrixInstruction row, typename A, typename B, typename C>
+LOW_INLINE C multiply(A a, B b, C c) {
+  using enum MatrixFormat;
+  using Halves = _Float16 __attribute__((ext_vector_type(4)));
+  using Shorts = short __attribute__((ext_vector_type(4)));
+  if constexpr (row.a == fp8 && row.b == fp8) {
+    return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(bits_as<i64>(a), bits_as<i64>(b), c, 0, 0, 0);
+  } else if constexpr (row.a == fp8 && row.b == bf8) {
+    return __builtin_amdgcn_mfma_f32_16x16x32_fp8_bf8(bits_as<i64>(a), bits_as<i64>(b), c, 0, 0, 0);
+  } else if constexpr (row.a == bf8 && row.b == fp8) {
+    return __builtin_amdgcn_mfma_f32_16x16x32_bf8_fp8(bits_as<i64>(a), bits_as<i64>(b), c, 0, 0, 0);
+  } else if constexpr (row.a == bf8 && row.b == bf8) {
+    return __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(bits_as<i64>(a), bits_as<i64>(b), c, 0, 0, 0);
+  } else if constexpr (row.a == i8) {
+    return __builtin_amdgcn_mfma_i32_16x16x32_i8(bits_as<i64>(a), bits_as<i64>(b), c, 0, 0, 0);
+  } else if constexpr (row.a == f16) {
+    return __builtin_amdgcn_mfma_f32_16x16x16f16(bits_as<Halves>(a), bits_as<Halves>(b), c, 0, 0, 0);
+  } else if constexpr (row.a == bf16) {
+    return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bits_as<Shorts>(a), bits_as<Shorts>(b), c, 0, 0, 0);
+  } else {
+    static_assert(row.a == f32);
+    return __builtin_amdgcn_mfma_f32_16x16x4f32(bits_as<f32>(a), bits_as<f32>(b), c, 0, 0, 0);
+  }
 }
 
 }  // namespace low::device

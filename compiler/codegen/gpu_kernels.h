@@ -1,0 +1,30 @@
+// What kernels for GPUs have that those of the host have not: matrix instructions, with configurations, and LDS.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "compiler/codegen/codegen.h"
+#include "compiler/kernels/data/gemm_amd.h"
+
+namespace low {
+
+// The instruction that multiplies for a gemm, and what the operands' elements are made for it.
+struct MatrixChoice {
+  device::MatrixFormat a, b;
+  DType math_a, math_b;
+};
+// Nothing: the chip has none for these.
+std::optional<MatrixChoice> matrix_choice(const device::Chip& chip, const KernelContract& contract,
+                                          const GemmKernel& kernel);
+
+const device::GemmConfiguration& configuration_of(const GemmKernel& kernel);
+
+// Members of a gemm's struct: RoundedA, RoundedB, instruction, and where there is one MathA, MathB, configuration.
+std::string emit_matrix(const device::Chip& chip, const KernelContract& contract, const GemmKernel& kernel);
+
+// Of LDS that an entry point of the chip needs, at least 16.
+uint64_t lds_bytes(const device::Chip& chip, const KernelSet& kernels, size_t entry);
+
+}  // namespace low

@@ -1,0 +1,46 @@
+// How a workgroup computes a product on a GPU: for the kernel, and for the compiler.
+//
+// The result is cut into blocks of block_m x block_n. For each, the workgroup goes through k in steps: the step's part of
+// a and of b is brought to LDS (a stage), row by row with k innermost, then each wave multiplies its own part of the
+// block: waves_m x waves_n of them, in fragments of one matrix instruction.
+#pragma once
+
+#include "compiler/kernels/data/matrix.h"
+
+namespace low::device {
+
+struct GemmConfiguration {
+  int block_m = 0, block_n = 0;
+  int waves_m = 0, waves_n = 0;
+  int step_bytes = 0;  // of a row of a stage
+};
+
+// A row of a stage ends with 16 bytes that nobody uses, so that rows begin in different banks.
+constexpr int stage_pitch(const GemmConfiguration& configuration) { return configuration.step_bytes + 16; }
+constexpr int gemm_lds_bytes(const GemmConfiguration& configuration) {
+  return (configuration.block_m + configuration.block_n) * stage_pitch(configuration);
+}
+
+// Of which the one is taken that computes least beside the result.
+inline constexpr GemmConfiguration gemm_configurations_amd[] = {
+    // 64 x 64 a wave: 16 products for 8 fragments out of LDS.
+    {.block_m = 128, .block_n = 128, .waves_m = 2, .waves_n = 2, .step_bytes = 128},
+    // Parts of a tile that are smaller in both directions.
+    {.block_m = 64, .block_n = 64, .waves_m = 2, .waves_n = 2, .step_bytes = 128},
+    // A few rows, or a few columns.
+    {.block_m = 16, .block_n = 128, .waves_m = 1, .waves_n = 4, .step_bytes = 128},
+    {.block_m = 128, .block_n = 16, .waves_m = 4, .waves_n = 1, .step_bytes = 128},
+};
+
+constexpr const GemmConfiguration& gemm_configuration_for(long long m, long long n) {
+  const auto computed = [&](const GemmConfiguration& one) {
+    return (m + one.block_m - 1) / one.block_m * one.block_m * ((n + one.block_n - 1) / one.block_n * one.block_n);
+  };
+  const GemmConfiguration* best = &gemm_configurations_amd[0];
+  for (const GemmConfiguration& one : gemm_configurations_amd) {
+    if (computed(one) < computed(*best)) best = &one;
+  }
+  return *best;
+}
+
+}  // namespace low::device

@@ -1,0 +1,61 @@
+// The matrix instructions of GPUs: c[m, n] += sum over k of a[m, k] * b[k, n], by a wave, of which each lane holds some
+// elements of a, b and c. A row an instruction, from the ISA documents' tables.
+#pragma once
+
+#include "compiler/kernels/data/chip.h"
+#include "compiler/kernels/data/layout.h"
+
+namespace low::device {
+
+// Formats of elements, as the instructions know them: fp8 and bf8 are the chip's own E4M3 and E5M2.
+enum class MatrixFormat { fp8, bf8, f16, bf16, f32, f64, i8 };
+
+struct MatrixInstruction {
+  MatrixFormat a = MatrixFormat::f32, b = MatrixFormat::f32;
+  int m = 0, n = 0, k = 0;
+  int lanes = 0;
+  Layout a_layout, b_layout, c_layout;
+};
+
+// Each element of every operand is held equally often.
+constexpr bool is_complete(const MatrixInstruction& row) {
+  return covers(row.a_layout, row.lanes, Axis::m, row.m, Axis::k, row.k) &&
+         covers(row.b_layout, row.lanes, Axis::k, row.k, Axis::n, row.n) &&
+         covers(row.c_layout, row.lanes, Axis::m, row.m, Axis::n, row.n);
+}
+
+// MFMA of 16x16 results, "AMD Instinct MI300 Instruction Set Architecture", section 7.1 (matrix arithmetic instructions):
+// a lane holds `items` neighbours along k of a row of a and of a column of b, and four rows of a column of c.
+constexpr MatrixInstruction mfma_16x16(MatrixFormat a, MatrixFormat b, int k) {
+  const int items = k / 4;
+  return {.a = a,
+          .b = b,
+          .m = 16,
+          .n = 16,
+          .k = k,
+          .lanes = 64,
+          .a_layout = {.lane = {{Axis::k, 4, items}, {Axis::m, 16, 1}}, .item = {{Axis::k, items, 1}}},
+          .b_layout = {.lane = {{Axis::k, 4, items}, {Axis::n, 16, 1}}, .item = {{Axis::k, items, 1}}},
+          .c_layout = {.lane = {{Axis::m, 4, 4}, {Axis::n, 16, 1}}, .item = {{Axis::m, 4, 1}}}};
+}
+
+constexpr bool is_fp8(MatrixFormat format) { return format == MatrixFormat::fp8 || format == MatrixFormat::bf8; }
+
+// The instruction that multiplies these formats; of 0 lanes: the chip has none.
+constexpr MatrixInstruction matrix_for(const Chip& chip, MatrixFormat a, MatrixFormat b) {
+  if (is_fp8(a) && is_fp8(b)) return chip.fp8 == Fp8::none ? MatrixInstruction{} : mfma_16x16(a, b, 32);
+  if (a != b) return {};
+  switch (a) {
+    case MatrixFormat::i8:
+      return mfma_16x16(a, b, 32);
+    case MatrixFormat::f16:
+    case MatrixFormat::bf16:
+      return mfma_16x16(a, b, 16);
+    case MatrixFormat::f32:
+      return mfma_16x16(a, b, 4);
+    default:
+      return {};
+  }
+}
+
+}  // namespace low::device
