@@ -57,6 +57,7 @@ struct Stage {
   template <typename Rounded, typename Operand, int k_axis>
   LOW_INLINE void fill(const typename Operand::Type* from, i64 row_stride, i64 k_stride, i64 rows_left, i64 k_left,
                        bool wide) const {
+    const int row_limit = static_cast<int>(smaller(rows_left, rows)), k_limit = static_cast<int>(smaller(k_left, step));
     using T = typename Operand::Type;
     constexpr bool k_first = Operand::axes[k_axis] == Access::unit;
 #pragma unroll
@@ -67,7 +68,7 @@ struct Stage {
       const int k = (k_first ? number % row_chunks : number / rows) * chunk_items;
       const T* const first = from + row * row_stride + k * k_stride;
       Chunk chunk = {};
-      if (is_same<T, Math> && wide && row < rows_left && k + chunk_items <= k_left) {
+      if (is_same<T, Math> && wide && row < row_limit && k + chunk_items <= k_limit) {
         chunk = load_global(reinterpret_cast<const Chunk*>(first));
       } else {
         struct Items {
@@ -75,7 +76,7 @@ struct Stage {
         } items{};
 #pragma unroll
         for (int i = 0; i < chunk_items; ++i)
-          if (row < rows_left && k + i < k_left)
+          if (row < row_limit && k + i < k_limit)
             items.item[i] = to_math<Math, Rounded>(load_global(first + i * k_stride));
         chunk = bits_as<Chunk>(items);
       }

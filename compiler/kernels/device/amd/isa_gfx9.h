@@ -67,7 +67,7 @@ LOW_INLINE C multiply(A a, B b, C c) {
     return __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(bits_as<Shorts>(a), bits_as<Shorts>(b), c, 0, 0, 0);
   } else {
     static_assert(row.a == f32);
-    return __builtin_amdgcn_mfma_f32_16x16x4f32(bits_as<f32>(a), bits_as<f32>(b), c, 0, 0, 0);
+    return __builtin_amdgcn_mfma_f32_16x16x4f32(bits_as<float>(a), bits_as<float>(b), c, 0, 0, 0);
   }
 }
 
