@@ -234,13 +234,12 @@ std::string optional_operand_type(const KernelContract& contract, size_t index) 
   return index > 0 ? operand_type(contract.operands[index]) : "OperandOf<f32, Access::strided, Access::strided>";
 }
 
-std::string emit_family(const KernelContract& contract, const AttentionKernel& kernel) {
+std::string emit_family(const KernelContract& contract, const AttentionKernel& kernel, const device::Chip* chip) {
   const std::span<const OperandContract> operands = contract.operands;
   const AttentionOperands known = kernel.named_operands();
   const std::span<const OperandContract> extras = operands.subspan(known.extras, operands.size() - known.extras - 1);
   std::string text = fmt::format(
       "  static constexpr i64 d = {}, dv = {};\n"
-      "  static constexpr bool pairs = {};\n"
       "  using Math = {};\n"
       "  using Accumulate = {};\n"
       "  using Q = {};\n"
@@ -253,13 +252,14 @@ std::string emit_family(const KernelContract& contract, const AttentionKernel& k
       "  static constexpr int mask = {}, diagonal = {}, state = {}, extras = {};\n"
       "  static constexpr bool bool_mask = {}, partial = {}, empty_is_zero = {};\n"
       "  static constexpr f64 scale = {:a}, softcap = {:a}, masked_score = {};\n",
-      kernel.d, kernel.dv, kernel.gains_by_dots(contract), value_type(kernel.math), value_type(kernel.accumulate),
-      operand_type(operands[0]), operand_type(operands[1]), operand_type(operands[2]),
-      optional_operand_type(contract, known.mask), optional_operand_type(contract, known.state), operand_list(extras),
-      operand_type(operands.back()), known.mask, known.diagonal, known.state, known.extras,
-      known.mask > 0 && operands[known.mask].dtype == DType::boolean, kernel.partial, kernel.empty_is_zero,
-      kernel.scale, kernel.softcap,
+      kernel.d, kernel.dv, value_type(kernel.math), value_type(kernel.accumulate), operand_type(operands[0]),
+      operand_type(operands[1]), operand_type(operands[2]), optional_operand_type(contract, known.mask),
+      optional_operand_type(contract, known.state), operand_list(extras), operand_type(operands.back()), known.mask,
+      known.diagonal, known.state, known.extras, known.mask > 0 && operands[known.mask].dtype == DType::boolean,
+      kernel.partial, kernel.empty_is_zero, kernel.scale, kernel.softcap,
       std::isfinite(kernel.masked_score) ? fmt::format("{:a}", kernel.masked_score) : "-math::infinity_f64");
+  text += chip == nullptr ? fmt::format("  static constexpr bool pairs = {};\n", kernel.gains_by_dots(contract))
+                          : emit_attention_matrices(*chip, contract, kernel);
   if (!kernel.partial) text += emit_body(contract, extras, &kernel.accumulate);
   return text;
 }

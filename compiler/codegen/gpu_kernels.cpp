@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/kernels/data/attention_amd.h"
 
 namespace low {
 namespace {
@@ -45,6 +46,20 @@ std::optional<MatrixChoice> choice_of(const device::Chip& chip, DType a, DType b
   return MatrixChoice{*format_a, *format_b, a, b};
 }
 
+std::string matrix_text(const device::Chip& chip, const MatrixChoice& choice) {
+  return fmt::format("matrix_for({}, MatrixFormat::{}, MatrixFormat::{})", chip.target,
+                     format_names[static_cast<size_t>(choice.a)], format_names[static_cast<size_t>(choice.b)]);
+}
+
+// Of products that are summed in f32.
+std::optional<MatrixChoice> floats_choice(const device::Chip& chip, DType a, DType b) {
+  if (auto choice = choice_of(chip, a, b)) return choice;
+  // bf16 holds all values of FP8 formats.
+  const auto fits = [](DType type) { return type == DType::bf16 || is_fp8(type); };
+  if (fits(a) && fits(b)) return choice_of(chip, DType::bf16, DType::bf16);
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<MatrixChoice> matrix_choice(const device::Chip& chip, const KernelContract& contract,
@@ -54,11 +69,7 @@ std::optional<MatrixChoice> matrix_choice(const device::Chip& chip, const Kernel
     return a == DType::i8 && b == DType::i8 ? choice_of(chip, a, b) : std::nullopt;
   }
   if (kernel.accumulate != DType::f32) return std::nullopt;
-  if (auto choice = choice_of(chip, kernel.math_a, kernel.math_b)) return choice;
-  // bf16 holds all values of FP8 formats.
-  const auto fits = [](DType type) { return type == DType::bf16 || is_fp8(type); };
-  if (fits(kernel.math_a) && fits(kernel.math_b)) return choice_of(chip, DType::bf16, DType::bf16);
-  return std::nullopt;
+  return floats_choice(chip, kernel.math_a, kernel.math_b);
 }
 
 const device::GemmConfiguration& configuration_of(const GemmKernel& kernel) {
@@ -91,11 +102,59 @@ std::string emit_matrix(const device::Chip& chip, const KernelContract& contract
                         configuration.step_bytes);
 }
 
+namespace {
+
+// How the two products of attention are computed; nothing: the plain way.
+struct AttentionChoice {
+  MatrixChoice scores, values;
+  device::AttentionConfiguration configuration;
+};
+std::optional<AttentionChoice> attention_choice(const device::Chip& chip, const KernelContract& contract,
+                                                const AttentionKernel& kernel) {
+  if (kernel.accumulate != DType::f32) return std::nullopt;
+  const auto scores = floats_choice(chip, kernel.math, kernel.math);
+  // p lies between 0 and 1, where f16 has more digits than bf16; it holds all values of E4M3.
+  const DType v = contract.operands[2].dtype;
+  const DType value = v == DType::f8e4m3fn || v == DType::f8e4m3fnuz ? DType::f16
+                      : is_fp8(kernel.math)                          ? DType::bf16
+                                                                     : kernel.math;
+  const auto values = choice_of(chip, value, value);
+  if (!scores || !values) return std::nullopt;
+  const device::AttentionConfiguration configuration = attention_configuration(
+      chip, matrix_for(chip, scores->a, scores->b), matrix_for(chip, values->a, values->b), kernel.d, kernel.dv,
+      static_cast<int>(byte_size(scores->math_a)), static_cast<int>(byte_size(value)));
+  if (configuration.keys == 0) return std::nullopt;
+  return AttentionChoice{*scores, *values, configuration};
+}
+
+}  // namespace
+
+std::string emit_attention_matrices(const device::Chip& chip, const KernelContract& contract,
+                                    const AttentionKernel& kernel) {
+  const auto choice = attention_choice(chip, contract, kernel);
+  if (!choice) return "  static constexpr MatrixInstruction scores{}, values{};\n";
+  const device::AttentionConfiguration& one = choice->configuration;
+  return fmt::format(
+      "  using ScoreMath = {};\n"
+      "  using ValueMath = {};\n"
+      "  static constexpr MatrixInstruction scores = {};\n"
+      "  static constexpr MatrixInstruction values = {};\n"
+      "  static constexpr AttentionConfiguration configuration{{\n"
+      "      .keys = {}, .d = {}, .dv = {}, .score_bytes = {}, .value_bytes = {}}};\n",
+      value_type(choice->scores.math_a), value_type(choice->values.math_a), matrix_text(chip, choice->scores),
+      matrix_text(chip, choice->values), one.keys, one.d, one.dv, one.score_bytes, one.value_bytes);
+}
+
 uint64_t lds_bytes(const device::Chip& chip, const KernelSet& kernels, size_t entry) {
   uint64_t bytes = 16;
   for (const uint32_t index : kernels.entries[entry]) {
     if (index >= kernels.contracts.size()) continue;
     const KernelContract& contract = kernels.contracts[index];
+    if (const auto* const attention = contract.as<AttentionKernel>()) {
+      const auto choice = attention_choice(chip, contract, *attention);
+      bytes = std::max(bytes, choice ? static_cast<uint64_t>(attention_lds_bytes(chip, choice->configuration))
+                                     : device::workgroup_lanes * sizeof(double));
+    }
     const auto* const gemm = contract.as<GemmKernel>();
     if (gemm != nullptr && matrix_choice(chip, contract, *gemm))
       bytes = std::max<uint64_t>(bytes, static_cast<uint64_t>(gemm_lds_bytes(configuration_of(*gemm))));

@@ -24,6 +24,10 @@ const device::GemmConfiguration& configuration_of(const GemmKernel& kernel);
 // Members of a gemm's struct: RoundedA, RoundedB, instruction, and where there is one MathA, MathB, configuration.
 std::string emit_matrix(const device::Chip& chip, const KernelContract& contract, const GemmKernel& kernel);
 
+// The same of an attention's: scores, values, and where there are such instructions ScoreMath, ValueMath, configuration.
+std::string emit_attention_matrices(const device::Chip& chip, const KernelContract& contract,
+                                    const AttentionKernel& kernel);
+
 // Of LDS that an entry point of the chip needs, at least 16.
 uint64_t lds_bytes(const device::Chip& chip, const KernelSet& kernels, size_t entry);
 

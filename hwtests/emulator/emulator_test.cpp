@@ -23,7 +23,8 @@ TEST_P(EmulatedWorkloads, AgreeWithTheReference) {
 }
 INSTANTIATE_TEST_SUITE_P(Tiny, EmulatedWorkloads,
                          ::testing::Values("tiny-mlp-b1", "tiny-mlp-b2-repeat3", "tiny-mlp-row1", "tiny-mlp-f32",
-                                           "tiny-mlp-i8"));
+                                           "tiny-mlp-i8", "tiny-flash-attention-b1", "tiny-flash-attention-f32",
+                                           "tiny-materialized-attention-b1", "tiny-materialized-attention-f32"));
 
 }  // namespace
 }  // namespace low

@@ -9,86 +9,9 @@
 #pragma once
 
 #include "compiler/kernels/data/gemm_amd.h"
-#include "compiler/kernels/device/amd/operand.h"
+#include "compiler/kernels/device/amd/stage.h"
 
 namespace low::device {
-
-template <int bytes>
-struct BitsOfSize;
-template <>
-struct BitsOfSize<4> {
-  using Type = u32;
-};
-template <>
-struct BitsOfSize<8> {
-  using Type = u64;
-};
-// What an instruction sums in.
-template <bool integers>
-struct SumOf {
-  using Type = f32;
-};
-template <>
-struct SumOf<true> {
-  using Type = i32;
-};
-using Chunk = u32 __attribute__((ext_vector_type(4)));  // the widest access: 16 bytes
-
-template <typename Math, typename Rounded, typename T>
-LOW_INLINE Math to_math(T element) {
-  if constexpr (is_same<Math, T>) {
-    return element;
-  } else {
-    return convert<Math>(convert<Rounded>(load(&element)));
-  }
-}
-
-// One operand's part of a step, in LDS: `rows` rows (of a; columns of b) with k innermost.
-template <typename Math, int rows, int step_bytes, int pitch>
-struct Stage {
-  static constexpr int step = step_bytes / static_cast<int>(sizeof(Math));
-  static constexpr int chunk_items = sizeof(Chunk) / sizeof(Math);
-  static constexpr int row_chunks = step / chunk_items;
-  static constexpr int chunks = rows * row_chunks;
-  Lds base;
-
-  // Elements beyond `rows_left` and `k_left` are 0. `wide`: rows of Math, contiguous, that begin at multiples of 16
-  // bytes. Lanes that are neighbours take neighbours in memory.
-  template <typename Rounded, typename Operand, int k_axis>
-  LOW_INLINE void fill(const typename Operand::Type* from, i64 row_stride, i64 k_stride, i64 rows_left, i64 k_left,
-                       bool wide) const {
-    const int row_limit = static_cast<int>(smaller(rows_left, rows)), k_limit = static_cast<int>(smaller(k_left, step));
-    using T = typename Operand::Type;
-    constexpr bool k_first = Operand::axes[k_axis] == Access::unit;
-#pragma unroll
-    for (int begin = 0; begin < chunks; begin += workgroup_lanes) {
-      const int number = begin + static_cast<int>(lane());
-      if (chunks % workgroup_lanes != 0 && number >= chunks) continue;
-      const int row = k_first ? number / row_chunks : number % rows;
-      const int k = (k_first ? number % row_chunks : number / rows) * chunk_items;
-      const T* const first = from + row * row_stride + k * k_stride;
-      Chunk chunk = {};
-      if (is_same<T, Math> && wide && row < row_limit && k + chunk_items <= k_limit) {
-        chunk = load_global(reinterpret_cast<const Chunk*>(first));
-      } else {
-        struct Items {
-          Math item[chunk_items];
-        } items{};
-#pragma unroll
-        for (int i = 0; i < chunk_items; ++i)
-          if (row < row_limit && k + i < k_limit)
-            items.item[i] = to_math<Math, Rounded>(load_global(first + i * k_stride));
-        chunk = bits_as<Chunk>(items);
-      }
-      store_lds(base + (row * pitch + k * static_cast<int>(sizeof(Math))), chunk);
-    }
-  }
-  // A lane's items of the fragment whose first element is (row, k); `at`: where the first of them is in it.
-  template <typename Bits>
-  LOW_INLINE Bits fragment(int row, int k) const {
-    return load_lds<Bits>(base + (row * pitch + k * static_cast<int>(sizeof(Math))));
-  }
-};
 
 // write(row, column, sum) by whoever holds it.
 template <typename Kernel, typename Write>
@@ -98,13 +21,14 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
   constexpr int pitch = stage_pitch(configuration);
-  using StageA = Stage<typename Kernel::MathA, configuration.block_m, configuration.step_bytes, pitch>;
-  using StageB = Stage<typename Kernel::MathB, configuration.block_n, configuration.step_bytes, pitch>;
-  static_assert(StageA::step == StageB::step && StageA::step % instruction.k == 0);
-  using BitsA = typename BitsOfSize<items_of(instruction.a_layout) * sizeof(typename Kernel::MathA)>::Type;
-  using BitsB = typename BitsOfSize<items_of(instruction.b_layout) * sizeof(typename Kernel::MathB)>::Type;
-  using Sum = typename SumOf<Kernel::instruction.a == MatrixFormat::i8>::Type;
-  using Sums = Sum __attribute__((ext_vector_type(items_of(instruction.c_layout))));
+  using MathA = typename Kernel::MathA;
+  using MathB = typename Kernel::MathB;
+  constexpr int step = configuration.step_bytes / static_cast<int>(sizeof(MathA));
+  static_assert(sizeof(MathA) == sizeof(MathB) && step % instruction.k == 0);
+  using StageA = Stage<MathA, configuration.block_m, step, pitch>;
+  using StageB = Stage<MathB, configuration.block_n, step, pitch>;
+  using BitsA = FragmentBits<MathA, instruction.a_layout>;
+  using BitsB = FragmentBits<MathB, instruction.b_layout>;
   constexpr int wave_m = configuration.block_m / configuration.waves_m,
                 wave_n = configuration.block_n / configuration.waves_n;
   constexpr int fragments_m = wave_m / instruction.m, fragments_n = wave_n / instruction.n;
@@ -114,11 +38,8 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
   const auto* const b = operands.address<const typename B::Type>(1);
   const i64 a_row = operands.template stride<A>(0, 0), a_k = operands.template stride<A>(0, 1);
   const i64 b_k = operands.template stride<B>(1, 0), b_row = operands.template stride<B>(1, 1);
-  const auto wide = [](const void* p, i64 stride, u32 size) __attribute__((always_inline)) {
-    return ((reinterpret_cast<u64>(p) | static_cast<u64>(stride) * size) & 15) == 0;
-  };
-  const bool wide_a = A::axes[1] == Access::unit && wide(a, a_row, sizeof(typename A::Type));
-  const bool wide_b = B::axes[0] == Access::unit && wide(b, b_row, sizeof(typename B::Type));
+  const bool wide_a = A::axes[1] == Access::unit && begins_chunks(a, a_row, sizeof(typename A::Type));
+  const bool wide_b = B::axes[0] == Access::unit && begins_chunks(b, b_row, sizeof(typename B::Type));
   const StageA stage_a{lds};
   const StageB stage_b{lds + configuration.block_m * pitch};
 
@@ -128,15 +49,15 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
   const Element b_at = element_at(instruction.b_layout, in_wave, 0);
   for (i64 m0 = 0; m0 < m; m0 += configuration.block_m) {
     for (i64 n0 = 0; n0 < n; n0 += configuration.block_n) {
-      Sums sums[fragments_m][fragments_n] = {};
-      for (i64 k0 = 0; k0 < k; k0 += StageA::step) {
+      Sums<instruction> sums[fragments_m][fragments_n] = {};
+      for (i64 k0 = 0; k0 < k; k0 += step) {
         stage_a.template fill<typename Kernel::RoundedA, A, 1>(a + m0 * a_row + k0 * a_k, a_row, a_k, m - m0, k - k0,
                                                                wide_a);
         stage_b.template fill<typename Kernel::RoundedB, B, 0>(b + n0 * b_row + k0 * b_k, b_row, b_k, n - n0, k - k0,
                                                                wide_b);
         barrier();
 #pragma unroll
-        for (int kk = 0; kk < StageA::step; kk += instruction.k) {
+        for (int kk = 0; kk < step; kk += instruction.k) {
           BitsA fragment_a[fragments_m];
           BitsB fragment_b[fragments_n];
 #pragma unroll

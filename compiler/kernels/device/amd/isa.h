@@ -11,6 +11,11 @@
 //   load_global(p)             an element of memory, or a vector of them; p is aligned to its size
 //   store_global(p, value)     the other way round
 //   load_lds<T>(p), store_lds(p, value)   the same of LDS
+//   from_lane_xor<mask>(value) what the lane gives whose number is this one's xor mask, which is below 16; all lanes of
+//                              the wave come to it
+//   anew(value)                the same, of a value that all lanes share; clang cannot tell that it is, and so computes
+//                              what follows from it where it is needed, instead of keeping that in registers
+//   reads_together             so many reads of memory a lane starts before it waits for the first
 //   multiply<row>(a, b, c)     a wave's matrix instruction (data/matrix.h): a lane gives the bits of its items of a and of
 //                              b, and gets its items of c plus the product
 //

@@ -28,6 +28,8 @@ LOW_INLINE void barrier() {
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
+inline constexpr u32 reads_together = 4;
+
 template <typename T>
 LOW_INLINE T load_global(const T* p) {
   return *(const __attribute__((address_space(1))) T*)(p);
@@ -44,6 +46,25 @@ LOW_INLINE T load_lds(Lds p) {
 template <typename T>
 LOW_INLINE void store_lds(Lds p, T value) {
   *(__attribute__((address_space(3))) T*)(p) = value;
+}
+
+template <typename T>
+LOW_INLINE T anew(T value) {
+  asm volatile("" : "+s"(value));
+  return value;
+}
+
+template <int mask, typename T>
+LOW_INLINE T from_lane_xor(T value) {
+  static_assert(mask < 16);
+  constexpr int words = (sizeof(T) + 3) / 4;
+  const int address = static_cast<int>(lane() % 64 ^ mask) * 4;
+  int own[words] = {}, other[words];
+  __builtin_memcpy(own, &value, sizeof(T));
+#pragma unroll
+  for (int i = 0; i < words; ++i) other[i] = __builtin_amdgcn_ds_bpermute(address, own[i]);
+  __builtin_memcpy(&value, other, sizeof(T));
+  return value;
 }
 
 template <MatrixInstruction row, typename A, typename B, typename C>

@@ -27,6 +27,8 @@ LOW_INLINE u32 lane() { return low_simt_shim->lane(); }
 LOW_INLINE u64 ticks() { return low_simt_shim->ticks(); }
 LOW_INLINE void barrier(u32 site = __builtin_LINE()) { low_simt_shim->barrier(site); }
 
+inline constexpr u32 reads_together = 2;  // the fewest: each is compiled once more
+
 template <typename T>
 LOW_INLINE T load_global(const T* p, u32 site = __builtin_LINE()) {
   return *static_cast<const T*>(low_simt_shim->global(p, sizeof(T), simt::Access::read, site));
@@ -43,6 +45,23 @@ LOW_INLINE T load_lds(Lds p, u32 site = __builtin_LINE()) {
 template <typename T>
 LOW_INLINE void store_lds(Lds p, T value, u32 site = __builtin_LINE()) {
   *static_cast<T*>(low_simt_shim->lds(p.offset, sizeof(T), simt::Access::write, site)) = value;
+}
+
+template <typename T>
+LOW_INLINE T anew(T value) {
+  return value;
+}
+
+template <int mask, typename T>
+void swap_lanes(const void* const* in, void* const* out) {
+  for (int lane = 0; lane < LOW_CHIP.wave_lanes; ++lane) __builtin_memcpy(out[lane], in[lane ^ mask], sizeof(T));
+}
+template <int mask, typename T>
+LOW_INLINE T from_lane_xor(T value, u32 site = __builtin_LINE()) {
+  static_assert(mask < 16);
+  T other;
+  low_simt_shim->meet(&value, &other, swap_lanes<mask, T>, site);
+  return other;
 }
 
 // Item number `item` of a matrix operand's bits, exactly.
