@@ -88,7 +88,7 @@ std::string emit_matrix(const device::Chip& chip, const KernelContract& contract
         "  static constexpr MatrixInstruction instruction{{}};\n",
         rounding);
   }
-  const device::GemmConfiguration& configuration = configuration_of(kernel);
+  const device::GemmConfiguration configuration = for_chip(configuration_of(kernel), chip);
   return rounding + fmt::format(
                         "  using MathA = {};\n"
                         "  using MathB = {};\n"

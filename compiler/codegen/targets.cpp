@@ -105,7 +105,8 @@ constexpr CodeKind amd{.source = &amd_source,
                        .options = amd_options,
                        .link_options = {}};
 
-// The checks of the shim take most of the time that such code runs.
+// The checks of the shim take most of the time that such code runs. Loops need not be unrolled where registers can be
+// picked by number.
 constexpr const char* simt_options[] = {"-x",
                                         "c++",
                                         "-std=c++20",
@@ -124,6 +125,8 @@ constexpr const char* simt_options[] = {"-x",
                                         "-fbracket-depth=4096",
                                         "--target=x86_64-unknown-linux-gnu",
                                         "-march=x86-64-v3",
+                                        "-mllvm",
+                                        "-pragma-unroll-threshold=1",
                                         "-DLOW_ISA_SIMT"};
 constexpr CodeKind simt{.source = &amd_source,
                         .object_suffix = ".so",
@@ -132,17 +135,37 @@ constexpr CodeKind simt{.source = &amd_source,
                         .options = simt_options,
                         .link_options = host_link_options};
 
+constexpr const char* gfx90a[] = {"--offload-arch=gfx90a", "-DLOW_ISA_GFX9"};
 constexpr const char* gfx942[] = {"--offload-arch=gfx942", "-DLOW_ISA_GFX9"};
+constexpr const char* gfx950[] = {"--offload-arch=gfx950", "-DLOW_ISA_GFX9"};
+// A tile is one compute unit.
+constexpr const char* gfx1100[] = {"--offload-arch=gfx1100", "-mcumode", "-DLOW_ISA_GFX11"};
+constexpr const char* gfx1201[] = {"--offload-arch=gfx1201", "-mcumode", "-DLOW_ISA_GFX12"};
+
+constexpr CodegenTarget gpu(const device::Chip& chip, std::string_view macro, std::span<const char* const> options) {
+  return {chip.target, &amd, macro, options, {}, "", &chip};
+}
+constexpr CodegenTarget simt_of(std::string_view name, const device::Chip& chip, std::string_view macro) {
+  return {name, &simt, macro, {}, {}, "", &chip};
+}
 
 constexpr std::array target_rows = {
-    CodegenTarget{"gfx942", &amd, "LOW_CHIP=gfx942", gfx942, {}, "", &device::gfx942},
+    gpu(device::gfx1100, "LOW_CHIP=gfx1100", gfx1100),
+    gpu(device::gfx1201, "LOW_CHIP=gfx1201", gfx1201),
+    gpu(device::gfx90a, "LOW_CHIP=gfx90a", gfx90a),
+    gpu(device::gfx942, "LOW_CHIP=gfx942", gfx942),
+    gpu(device::gfx950, "LOW_CHIP=gfx950", gfx950),
     CodegenTarget{"host-x86-64-v3", &host, "LOW_TARGET_HOST_X86_64_V3", x86_64_v3,
                   packing_target("host-x86-64-v3")->tiling},
     CodegenTarget{"host-x86-64-v4", &host, "LOW_TARGET_HOST_X86_64_V4", x86_64_v4,
                   packing_target("host-x86-64-v4")->tiling},
     CodegenTarget{"host-x86-64-v4-bf16", &host, "LOW_TARGET_HOST_X86_64_V4_BF16", x86_64_v4_bf16,
                   packing_target("host-x86-64-v4-bf16")->tiling, "host-x86-64-v4"},
-    CodegenTarget{"simt-gfx942", &simt, "LOW_CHIP=gfx942", {}, {}, "", &device::gfx942},
+    simt_of("simt-gfx1100", device::gfx1100, "LOW_CHIP=gfx1100"),
+    simt_of("simt-gfx1201", device::gfx1201, "LOW_CHIP=gfx1201"),
+    simt_of("simt-gfx90a", device::gfx90a, "LOW_CHIP=gfx90a"),
+    simt_of("simt-gfx942", device::gfx942, "LOW_CHIP=gfx942"),
+    simt_of("simt-gfx950", device::gfx950, "LOW_CHIP=gfx950"),
 };
 constexpr auto target_names = [] {
   std::array<std::string_view, target_rows.size()> names;

@@ -30,6 +30,7 @@ Done here, since the emulator lacks it or differs from gfx942:
 - Loads and stores of global memory, buffers and LDS, at any alignment. Out of range, loads from buffers and LDS give 0 and
   stores are dropped, dword by dword; a dword partly out of range is out of range. A buffer's scalar offset does not count
   for its range, as LLVM has it.
+- Operands of 16 bits in v128 and the following registers, which the emulator takes for upper halves of v0 and so on.
 - DPP that writes the register it reads, or not all lanes; row_bcast and row_newbcast.
 - s_getpc, s_setpc and s_swappc, which tables of constants and calls need; buffer_inv and buffer_wbl2; s_memtime and
   s_memrealtime, which count the instructions that were run.
@@ -353,7 +354,7 @@ def refuse(inst: Any, name: str) -> None:
     """Refuses an instruction that is left to the emulator if that does it wrongly without a word."""
     kind = type(inst).__name__
     clamps, scales = getattr(inst, "clmp", 0), getattr(inst, "omod", 0)
-    if re.match("S_(GETREG|SETREG|CALL|TRAP)|V_(FREXP|CVT_PKRTZ|CVT_PKNORM|CVT_PK_[IU]16|S?MFMA)|BUFFER_", name):
+    if re.match("S_(GETREG|SETREG|CALL|TRAP)|V_(CMPX|FREXP|CVT_PKRTZ|CVT_PKNORM|CVT_PK_[IU]16|S?MFMA)|BUFFER_", name):
         raise JobError(f"{name} is not emulated (or not with these modifiers): {inst!r}")
     if "SDWA" in kind and (clamps or scales or any(getattr(inst, f"src{i}_{f}", 0) for i in (0, 1) for f in ("neg", "abs"))):
         raise JobError(f"modifiers of SDWA instructions are not emulated: {inst!r}")
@@ -541,6 +542,36 @@ def substitute_dpp(emulator: ModuleType) -> None:
         emulator._INST_HANDLERS[kind] = masked(emulator._INST_HANDLERS[kind])
 
 
+def substitute_register_numbers(emulator: ModuleType) -> None:
+    """Takes v128 and the following ones in operands of 16 bits for these registers, and not for upper halves of others."""
+    false, kinds = emulator.UOp.const(False), emulator.irc
+
+    def whole(handler: Any, fields: tuple[str, ...]) -> Any:
+        def compile_whole(inst: Any, context: Any) -> Any:
+            program = handler(inst, context)
+            for field in fields:
+                if inst.canonical_op_bits["d" if field == "vdst" else "s0"] != 16:
+                    continue
+                register = context.inst_field(getattr(type(inst), field))
+                is_upper = register >= emulator._c(384 if field == "src0" else 128)
+                parts = program.toposort()
+                if register in parts and is_upper not in parts:
+                    raise JobError(f"how it finds the register of {field} is not known")
+                program = program.substitute({is_upper: false})
+            return program
+
+        return compile_whole
+
+    for kind, fields in (
+        (kinds.VOP1, ("vdst", "src0")),
+        (kinds.VOP1_DPP16, ("vdst",)),
+        (kinds.VOP2, ("vdst", "src0", "vsrc1")),
+        (kinds.VOP2_DPP16, ("vdst", "vsrc1")),
+        (kinds.VOPC, ("vsrc1",)),
+    ):
+        emulator._INST_HANDLERS[kind] = whole(emulator._INST_HANDLERS[kind], fields)
+
+
 # ---- Compiling ----
 
 
@@ -579,6 +610,7 @@ def import_emulator(checkout: Path, clang: str, cache: Path | None) -> ModuleTyp
         emulator = importlib.import_module("test.mockgpu.amd.emu")
         substitute_functions(emulator)
         substitute_dpp(emulator)
+        substitute_register_numbers(emulator)
         emulator.Device["CPU"]  # compiles something, and so shows whether clang works
     except Exception as error:
         raise NoEmulator(f"the emulator in {checkout} cannot be used: {type(error).__name__}: {error}") from error

@@ -8,7 +8,7 @@ extern "C" const char* __asan_default_options() { return "detect_stack_use_after
 namespace low {
 namespace {
 
-constexpr std::string_view targets[] = {"simt-gfx942"};
+constexpr std::string_view targets[] = {"simt-gfx90a", "simt-gfx942", "simt-gfx950", "simt-gfx1100", "simt-gfx1201"};
 
 class SimtWorkloads : public ::testing::TestWithParam<std::string> {};
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/kernels/data/chip.h"
 #include "compiler/kernels/device/amd/simt_shim.h"
 #include "hwtests/simt/fiber.h"
 #include "runtime/host/code.h"
@@ -46,6 +47,17 @@ std::string place_of(const Lane& lane) {
 }
 
 }  // namespace
+
+Chip chip_of(std::string_view target) {
+  for (const device::Chip* chip :
+       {&device::gfx90a, &device::gfx942, &device::gfx950, &device::gfx1100, &device::gfx1201}) {
+    if (!target.ends_with(chip->target)) continue;
+    return {.wave_lanes = static_cast<uint32_t>(chip->wave_lanes),
+            .workgroup_lanes = device::workgroup_lanes,
+            .lds_bytes = static_cast<uint32_t>(chip->lds_bytes)};
+  }
+  LOW_CHECK(false);
+}
 
 struct Gpu::State {
   explicit State(const Chip& known) : chip(known), stacks(thread_stacks()) { LOW_CHECK(known.workgroup_lanes <= 1024); }

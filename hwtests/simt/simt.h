@@ -23,6 +23,8 @@ struct Chip {
   uint32_t workgroup_lanes = 256;
   uint32_t lds_bytes = 65536;
 };
+// Of "simt-gfx942" and the like, which there is.
+Chip chip_of(std::string_view target);
 
 // A code object of a SIMT target, loaded.
 class Code {

@@ -14,7 +14,7 @@ SimtDevice::SimtDevice(const std::string& target) : MemoryDevice("simt", target)
 Result<void> SimtDevice::run_program(const Program& program, std::span<const std::byte> object,
                                      hwtests::MemoryBuffer& arena, const hwtests::MemoryBuffer& parameters) {
   LOW_TRY(const Code code, Code::load(object, program.entries, info().targets.front()));
-  Gpu gpu({});
+  Gpu gpu(chip_of(info().targets.front()));
   gpu.add_memory(arena.data(), false);
   gpu.add_memory(parameters.data(), false, true);
   for (const hwtests::MemoryBuffer* buffer : {static_cast<const hwtests::MemoryBuffer*>(&arena), &parameters})

@@ -1,4 +1,6 @@
-// The targets of this program's tests of kernels: the SIMT ones.
+// The target of this program's tests of kernels: the SIMT one that LOW_SIMT_TARGET names, or gfx942's.
+#include <cstdlib>
+
 #include "compiler/codegen/test_kernels.h"
 #include "hwtests/simt/simt.h"
 
@@ -8,11 +10,8 @@ extern "C" const char* __asan_default_options() { return "detect_stack_use_after
 namespace low::testing {
 
 std::vector<std::string> test_targets() {
-  std::vector<std::string> targets;
-  for (const std::string_view target : codegen_targets()) {
-    if (target.starts_with(simt_prefix)) targets.emplace_back(target);
-  }
-  return targets;
+  const char* const named = std::getenv("LOW_SIMT_TARGET");
+  return {named != nullptr ? named : "simt-gfx942"};
 }
 
 const Machine& test_machine() {
@@ -24,6 +23,7 @@ Code load(const CodeObject& object) {
   const auto machine = machine_for_target(object.target);
   LOW_CHECK(machine.has_value());
   const uint32_t tiles_of_cluster = machine->tiles / machine->clusters;  // as tile_of_workgroup has it
+  const simt::Chip chip = simt::chip_of(object.target);
   const uint32_t workgroup = 1 % tiles_of_cluster * machine->clusters + 1 / tiles_of_cluster;
   auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), 1, object.target);
   if (!code) {
@@ -33,9 +33,9 @@ Code load(const CodeObject& object) {
   return {.target = object.target,
           .scratch_bytes = object.scratch_bytes,
           .contracts = {},
-          .run = [workgroup, code = std::make_shared<simt::Code>(std::move(*code))](
+          .run = [workgroup, chip, code = std::make_shared<simt::Code>(std::move(*code))](
                      const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
-            simt::Gpu gpu({});
+            simt::Gpu gpu(chip);
             for (const Region& region : regions)
               gpu.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
             if (launch.samples != nullptr)

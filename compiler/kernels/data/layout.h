@@ -45,6 +45,17 @@ constexpr void add_digits(const Digit (&digits)[3], int number, Element& element
   }
 }
 
+// Items that are neighbours, from the first on.
+constexpr int innermost_run(const Layout& layout) {
+  int run = 1;
+  for (int i = 2; i >= 0; --i) {
+    if (layout.item[i].count == 1) continue;
+    if (layout.item[i].stride != run) break;
+    run *= layout.item[i].count;
+  }
+  return run;
+}
+
 // What `lane` holds as its item number `item`.
 constexpr Element element_at(const Layout& layout, int lane, int item) {
   Element element;

@@ -39,23 +39,64 @@ constexpr MatrixInstruction mfma_16x16(MatrixFormat a, MatrixFormat b, int k) {
           .c_layout = {.lane = {{Axis::m, 4, 4}, {Axis::n, 16, 1}}, .item = {{Axis::m, 4, 1}}}};
 }
 
+// "AMD Instinct CDNA4 Instruction Set Architecture", section 7.1.5: 32 bytes a lane, in two chunks of 16 that are 64
+// apart along k.
+constexpr MatrixInstruction mfma_16x16x128(MatrixFormat a, MatrixFormat b) {
+  MatrixInstruction row = mfma_16x16(a, b, 128);
+  row.a_layout = {.lane = {{Axis::k, 4, 16}, {Axis::m, 16, 1}}, .item = {{Axis::k, 2, 64}, {Axis::k, 16, 1}}};
+  row.b_layout = {.lane = {{Axis::k, 4, 16}, {Axis::n, 16, 1}}, .item = {{Axis::k, 2, 64}, {Axis::k, 16, 1}}};
+  return row;
+}
+
+// WMMA, "RDNA3 Instruction Set Architecture", section 7.9: both halves of a wave hold all of a and b, and every second
+// row of c.
+constexpr MatrixInstruction wmma_gfx11(MatrixFormat format) {
+  return {.a = format,
+          .b = format,
+          .m = 16,
+          .n = 16,
+          .k = 16,
+          .lanes = 32,
+          .a_layout = {.lane = {{Axis::m, 2, 0}, {Axis::m, 16, 1}}, .item = {{Axis::k, 16, 1}}},
+          .b_layout = {.lane = {{Axis::n, 2, 0}, {Axis::n, 16, 1}}, .item = {{Axis::k, 16, 1}}},
+          .c_layout = {.lane = {{Axis::m, 2, 1}, {Axis::n, 16, 1}}, .item = {{Axis::m, 8, 2}}}};
+}
+// WMMA, "RDNA4 Instruction Set Architecture", section 7.12: a half of a wave holds half of k, and half of the rows of c.
+constexpr MatrixInstruction wmma_gfx12(MatrixFormat a, MatrixFormat b) {
+  return {.a = a,
+          .b = b,
+          .m = 16,
+          .n = 16,
+          .k = 16,
+          .lanes = 32,
+          .a_layout = {.lane = {{Axis::k, 2, 8}, {Axis::m, 16, 1}}, .item = {{Axis::k, 8, 1}}},
+          .b_layout = {.lane = {{Axis::k, 2, 8}, {Axis::n, 16, 1}}, .item = {{Axis::k, 8, 1}}},
+          .c_layout = {.lane = {{Axis::m, 2, 8}, {Axis::n, 16, 1}}, .item = {{Axis::m, 8, 1}}}};
+}
+
 constexpr bool is_fp8(MatrixFormat format) { return format == MatrixFormat::fp8 || format == MatrixFormat::bf8; }
 
-// The instruction that multiplies these formats; of 0 lanes: the chip has none.
-constexpr MatrixInstruction matrix_for(const Chip& chip, MatrixFormat a, MatrixFormat b) {
-  if (is_fp8(a) && is_fp8(b)) return chip.fp8 == Fp8::none ? MatrixInstruction{} : mfma_16x16(a, b, 32);
-  if (a != b) return {};
+constexpr MatrixInstruction mfma_for(const Chip& chip, MatrixFormat a, MatrixFormat b) {
+  if (is_fp8(a)) return chip.generation == Generation::cdna4 ? mfma_16x16x128(a, b) : mfma_16x16(a, b, 32);
   switch (a) {
     case MatrixFormat::i8:
-      return mfma_16x16(a, b, 32);
+      return mfma_16x16(a, b, chip.generation == Generation::cdna2 ? 16 : 32);
     case MatrixFormat::f16:
     case MatrixFormat::bf16:
-      return mfma_16x16(a, b, 16);
+      return mfma_16x16(a, b, chip.generation == Generation::cdna4 ? 32 : 16);
     case MatrixFormat::f32:
       return mfma_16x16(a, b, 4);
     default:
       return {};
   }
+}
+
+// The instruction that multiplies these formats; of 0 lanes: the chip has none.
+constexpr MatrixInstruction matrix_for(const Chip& chip, MatrixFormat a, MatrixFormat b) {
+  if (is_fp8(a) ? !is_fp8(b) || chip.fp8 == Fp8::none : a != b) return {};
+  if (chip.wave_lanes == 64) return mfma_for(chip, a, b);
+  if (a == MatrixFormat::f32 || a == MatrixFormat::f64) return {};
+  return chip.generation == Generation::rdna3 ? wmma_gfx11(a) : wmma_gfx12(a, b);
 }
 
 }  // namespace low::device

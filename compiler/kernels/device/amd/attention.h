@@ -105,9 +105,6 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
   using Values = Stage<ValueMath, configuration.dv, keys, value_pitch(configuration)>;
   using Weights = Stage<ValueMath, wave_rows, keys, value_pitch(configuration)>;
   using BitsQ = FragmentBits<ScoreMath, scores.a_layout>;
-  using BitsK = FragmentBits<ScoreMath, scores.b_layout>;
-  using BitsP = FragmentBits<ValueMath, values.a_layout>;
-  using BitsV = FragmentBits<ValueMath, values.b_layout>;
   constexpr int items = items_of(scores.c_layout);
   static_assert(items == items_of(values.c_layout));
   constexpr int depth = configuration.d / scores.k, blocks = keys / scores.n, columns = configuration.dv / values.n;
@@ -145,8 +142,8 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
       const int at = f * scores.k + q_at.k;
 #pragma unroll
       for (int i = 0; i < static_cast<int>(sizeof(BitsQ) / sizeof(ScoreMath)); ++i)
-        if (row < m && at + i < Kernel::d)
-          some.item[i] = to_math<ScoreMath, Math>(load_global(q + row * q_row + (at + i) * q_d));
+        if (const int c = at + element_at(scores.a_layout, 0, i).k; row < m && c < Kernel::d)
+          some.item[i] = to_math<ScoreMath, Math>(load_global(q + row * q_row + c * q_d));
       rows_q[f] = bits_as<BitsQ>(some);
     }
     Sums<values> sums[columns] = {};
@@ -177,8 +174,9 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
       for (int b = 0; b < blocks; ++b)
 #pragma unroll
         for (int f = 0; f < depth; ++f)
-          s[b] = multiply<scores>(rows_q[f],
-                                  stage_k.template fragment<BitsK>(b * scores.n + k_at.n, f * scores.k + k_at.k), s[b]);
+          s[b] = multiply<scores>(
+              rows_q[f], stage_k.template fragment<scores.b_layout>(b * scores.n + k_at.n, f * scores.k + k_at.k),
+              s[b]);
       f32 factor[items];
 #pragma unroll
       for (int i = 0; i < items; ++i) {
@@ -213,8 +211,9 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
         for (int i = 0; i < items; ++i) sums[c][i] *= factor[i];
 #pragma unroll
         for (int kk = 0; kk < keys; kk += values.k)
-          sums[c] = multiply<values>(stage_p.template fragment<BitsP>(p_at.m, kk + p_at.k),
-                                     stage_v.template fragment<BitsV>(c * values.n + v_at.n, kk + v_at.k), sums[c]);
+          sums[c] =
+              multiply<values>(stage_p.template fragment<values.a_layout>(p_at.m, kk + p_at.k),
+                               stage_v.template fragment<values.b_layout>(c * values.n + v_at.n, kk + v_at.k), sums[c]);
       }
       barrier();
     }

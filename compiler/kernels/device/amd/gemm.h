@@ -62,10 +62,12 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
           BitsB fragment_b[fragments_n];
 #pragma unroll
           for (int i = 0; i < fragments_m; ++i)
-            fragment_a[i] = stage_a.template fragment<BitsA>(row0 + i * instruction.m + a_at.m, kk + a_at.k);
+            fragment_a[i] =
+                stage_a.template fragment<instruction.a_layout>(row0 + i * instruction.m + a_at.m, kk + a_at.k);
 #pragma unroll
           for (int j = 0; j < fragments_n; ++j)
-            fragment_b[j] = stage_b.template fragment<BitsB>(column0 + j * instruction.n + b_at.n, kk + b_at.k);
+            fragment_b[j] =
+                stage_b.template fragment<instruction.b_layout>(column0 + j * instruction.n + b_at.n, kk + b_at.k);
 #pragma unroll
           for (int i = 0; i < fragments_m; ++i)
 #pragma unroll

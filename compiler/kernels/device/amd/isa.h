@@ -22,5 +22,7 @@
 // Kernels reach memory through these alone.
 #pragma once
 
+#include "compiler/kernels/device/amd/isa_gfx11.h"
+#include "compiler/kernels/device/amd/isa_gfx12.h"
 #include "compiler/kernels/device/amd/isa_gfx9.h"
 #include "compiler/kernels/device/amd/isa_simt.h"

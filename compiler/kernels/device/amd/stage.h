@@ -8,7 +8,9 @@
 namespace low::device {
 
 template <int bytes>
-struct BitsOfSize;
+struct BitsOfSize {
+  using Type = u32 __attribute__((ext_vector_type(bytes / 4)));
+};
 template <>
 struct BitsOfSize<4> {
   using Type = u32;
@@ -67,7 +69,8 @@ struct Stage {
     using T = typename Operand::Type;
     constexpr bool k_first = Operand::axes[k_axis] == Access::unit;
     const int row_limit = static_cast<int>(smaller(rows_left, rows)), k_limit = static_cast<int>(smaller(k_left, step));
-#pragma unroll
+    // Rolled: the addresses of all chunks at once would take the registers of the sums.
+#pragma clang loop unroll(disable)
     for (int begin = 0; begin < chunks; begin += workgroup_lanes) {
       const int number = begin + static_cast<int>(lane());
       if (chunks % workgroup_lanes != 0 && number >= chunks) continue;
@@ -90,10 +93,21 @@ struct Stage {
       store_lds(base + (row * pitch + k * static_cast<int>(sizeof(Math))), chunk);
     }
   }
-  // Neighbours along k, from (row, k) on.
-  template <typename Bits>
-  LOW_INLINE Bits fragment(int row, int k) const {
-    return load_lds<Bits>(base + (row * pitch + k * static_cast<int>(sizeof(Math))));
+  // A lane's items, of which the first is (row, k): runs of neighbours along k, at most 16 bytes at once.
+  template <Layout layout>
+  LOW_INLINE FragmentBits<Math, layout> fragment(int row, int k) const {
+    constexpr int most = static_cast<int>(16 / sizeof(Math)), neighbours = innermost_run(layout);
+    constexpr int run = neighbours < most ? neighbours : most, runs = items_of(layout) / run;
+    using Part = typename BitsOfSize<run* static_cast<int>(sizeof(Math))>::Type;
+    struct Parts {
+      Part part[runs];
+    } parts;
+#pragma unroll
+    for (int i = 0; i < runs; ++i) {
+      const int at = k + element_at(layout, 0, i * run).k;
+      parts.part[i] = load_lds<Part>(base + (row * pitch + at * static_cast<int>(sizeof(Math))));
+    }
+    return bits_as<FragmentBits<Math, layout>>(parts);
   }
 };
 
