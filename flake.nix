@@ -9,10 +9,16 @@
       system = "x86_64-linux";
       pkgs = nixpkgs.legacyPackages.${system};
       llvm = pkgs.llvmPackages_19;
+      # GPUs' kernels: its loops of matrix instructions are denser, and it has all chips.
+      gpuLlvm = pkgs.llvmPackages_22;
 
       # What lowc runs to compile kernels: a wrapped clang, which knows where the C++ library is, and lld.
       clang = "${llvm.clang}/bin/clang++";
       linker = pkgs.lib.makeBinPath [ llvm.lld ];
+      # Kernels of GPUs include no header: clang as it is, with its own version's lld first in its PATH.
+      gpuClang = pkgs.writeShellScript "clang++-gpu" ''
+        PATH=${pkgs.lib.makeBinPath [ gpuLlvm.lld ]}:$PATH exec ${gpuLlvm.clang-unwrapped}/bin/clang++ "$@"
+      '';
 
       # For `./dev test`, which makes ONNX's node tests with wheels from the network: those look for the C++ library outside
       # of the store.
@@ -54,6 +60,7 @@
           cmakeFlags = [
             "-DLOW_TESTS=OFF"
             "-DLOW_CLANG=${clang}"
+            "-DLOW_GPU_CLANG=${gpuClang}"
           ];
           ninjaFlags = [ "lowc" ];
           # The wrapped clang adds hardening flags, and flags of the shell it is called from: a package's bytes must
@@ -82,7 +89,10 @@
         // {
           pname = "low-tests";
           buildInputs = common.buildInputs ++ [ pkgs.gtest ];
-          cmakeFlags = [ "-DLOW_CLANG=${clang}" ];
+          cmakeFlags = [
+            "-DLOW_CLANG=${clang}"
+            "-DLOW_GPU_CLANG=${gpuClang}"
+          ];
           doCheck = true;
           checkPhase = ''
             runHook preCheck
@@ -143,9 +153,10 @@
             python
             pkgs.unzip
             # The presets and `./dev` use Debian's names of the tools.
-            (pkgs.runCommand "llvm-19-names" { } ''
+            (pkgs.runCommand "llvm-names" { } ''
               mkdir -p $out/bin
               ln -s ${clang} $out/bin/clang++-19
+              ln -s ${gpuClang} $out/bin/clang++-22
               ln -s ${llvm.clang-tools}/bin/clang-format $out/bin/clang-format-19
               ln -s ${llvm.clang-tools}/bin/clang-tidy $out/bin/clang-tidy-19
             '')

@@ -245,7 +245,8 @@ TEST_F(Lowc, RefusesWrongCommandLines) {
   expect_refusal("compile t.onnx --machine nonsense", 2, {"nonsense", "mi300x"});
   expect_refusal("compile t.onnx --target nonsense", 2, {"nonsense"});
   expect_refusal("compile t.onnx --machine ipu21 -o a.low", 4, {"ipu21"});
-  expect_refusal("compile t.onnx --machine mi300x -o a.low", 4, {"gfx942"});
+  expect_refusal("compile t.onnx --machine ipu21 -o a.low", 4, {"ipu21", "no code generation"});
+  expect_refusal("compile t.onnx --target gfx950 --clang clang++-19 -o a.low", 4, {"gfx950", "clang-22"});
   expect_refusal("run t.onnx", 2, {"\"x\"", "--random"});
   expect_refusal("run t.onnx --random --device hip:0", 5, {"hip:0", "host"});
   expect_refusal("run t.onnx --input z=z.npy", 2, {"\"z\"", "x"});

@@ -52,6 +52,7 @@ constexpr SourceKind host_source{
 constexpr std::string_view host_compilers[] = {"clang++-19", "clang++"};
 constexpr CodeKind host{.source = &host_source,
                         .object_suffix = ".so",
+                        .built_with = LOW_CLANG,
                         .compilers = host_compilers,
                         .packages = "clang-19 and lld-19",
                         .options = host_options,
@@ -100,6 +101,7 @@ constexpr const char* amd_options[] = {"-x",
 constexpr std::string_view amd_compilers[] = {"clang++-22", "clang++"};
 constexpr CodeKind amd{.source = &amd_source,
                        .object_suffix = ".hsaco",
+                       .built_with = LOW_GPU_CLANG,
                        .compilers = amd_compilers,
                        .packages = "clang-22 and lld-22",
                        .options = amd_options,
@@ -130,6 +132,7 @@ constexpr const char* simt_options[] = {"-x",
                                         "-DLOW_ISA_SIMT"};
 constexpr CodeKind simt{.source = &amd_source,
                         .object_suffix = ".so",
+                        .built_with = LOW_CLANG,
                         .compilers = host_compilers,
                         .packages = "clang-19 and lld-19",
                         .options = simt_options,

@@ -27,7 +27,8 @@ struct SourceKind {
 struct CodeKind {
   const SourceKind* source;
   std::string_view object_suffix;               // of a code object's file in a package: ".so"
-  std::span<const std::string_view> compilers;  // programs to try, in order, where none is named
+  std::string_view built_with;                  // the clang that the build names; "": none
+  std::span<const std::string_view> compilers;  // programs to try then, in order
   std::string_view packages;                    // that have the first of them, for people to install
   std::span<const char* const> options;         // of clang: the language, and what it may assume
   std::span<const char* const> link_options;    // of the linker, of its own; empty: clang makes the code object

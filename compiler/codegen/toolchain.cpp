@@ -21,8 +21,7 @@ constexpr std::string_view linker = "ld.lld";
 std::vector<std::string> candidates(const ToolchainOptions& options, const CodeKind& kind) {
   if (!options.clang.empty()) return {options.clang};
   std::vector<std::string> programs(kind.compilers.begin(), kind.compilers.end());
-  const std::string built_with = LOW_CLANG;
-  if (!built_with.empty()) programs.insert(programs.begin(), built_with);
+  if (!kind.built_with.empty()) programs.insert(programs.begin(), std::string(kind.built_with));
   return programs;
 }
 
@@ -93,7 +92,8 @@ bool unknown_to_clang(const std::string& diagnostic) {
   return diagnostic.find("unknown target") != std::string::npos ||
          diagnostic.find("unsupported argument") != std::string::npos ||
          diagnostic.find("unable to create target") != std::string::npos ||
-         diagnostic.find("unsupported option") != std::string::npos;
+         diagnostic.find("unsupported option") != std::string::npos ||
+         diagnostic.find("GPU arch") != std::string::npos || diagnostic.find("target ID") != std::string::npos;
 }
 
 // Runs clang or its linker for a file in `folder`, whose bytes it returns.
@@ -106,8 +106,9 @@ Result<std::string> run_tool(const Compiler& compiler, const CodegenTarget& targ
   const std::string& program = arguments.front();
   const std::string diagnostic = first_diagnostic(result.output);
   if (unknown_to_clang(diagnostic)) {
-    return fail(ErrorKind::unsupported, fmt::format("{} ({}) cannot compile for target {}: {}", program,
-                                                    compiler.version, target.name, diagnostic));
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} ({}) cannot compile for target {}, which {} can: {}", program, compiler.version,
+                            target.name, compiler.kind->packages, diagnostic));
   }
   if (!result.started)
     return fail(ErrorKind::unsupported,

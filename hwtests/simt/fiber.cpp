@@ -26,6 +26,9 @@ namespace {
 using boost::context::detail::fcontext_t;
 using boost::context::detail::transfer_t;
 
+// Of a stack, in which the frame lies that its first function never returns from.
+constexpr size_t top_bytes = 4096;
+
 size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 void begin_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* bottom,
@@ -70,10 +73,18 @@ struct Fiber::Entry {
 
 Fiber::Fiber(std::byte* stack_bottom, Function function, void* argument)
     : bottom_(stack_bottom), function_(function), argument_(argument) {
-#if defined(LOW_FIBER_ASAN)
-  ASAN_UNPOISON_MEMORY_REGION(bottom_, FiberStacks::bytes);  // of a fiber that was left there
-#endif
+  forget_frames(top_bytes);
   context_ = boost::context::detail::make_fcontext(bottom_ + FiberStacks::bytes, FiberStacks::bytes, Entry::run);
+}
+
+Fiber::~Fiber() {
+  if (!done_) forget_frames(FiberStacks::bytes);
+}
+
+void Fiber::forget_frames([[maybe_unused]] size_t bytes) {
+#if defined(LOW_FIBER_ASAN)
+  ASAN_UNPOISON_MEMORY_REGION(bottom_ + FiberStacks::bytes - bytes, bytes);
+#endif
 }
 
 void Fiber::resume() {

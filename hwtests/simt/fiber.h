@@ -29,6 +29,9 @@ class Fiber {
   // Nothing runs before resume(). A fiber that is left before its function returned is forgotten: its function may own
   // nothing while it waits.
   Fiber(std::byte* stack_bottom, Function function, void* argument);
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+  ~Fiber();
 
   // Goes on with the function until it waits or returns.
   void resume();
@@ -38,6 +41,8 @@ class Fiber {
 
  private:
   struct Entry;
+  // What the sanitizer knows of frames in the stack's last bytes, which another function will use.
+  void forget_frames(size_t bytes);
 
   std::byte* bottom_;
   Function function_;

@@ -202,8 +202,7 @@ struct Gpu::State {
     workgroup = number;
     epoch = 0;
     lds_bytes = 0;
-    lanes.clear();
-    lanes.resize(chip.workgroup_lanes);
+    lanes = std::vector<Lane>(chip.workgroup_lanes);
     for (uint32_t i = 0; i < lanes.size(); ++i) lanes[i].fiber.emplace(stacks.bottom(i), run_lane, this);
     State* const outer = std::exchange(current, this);
     while (true) {
