@@ -155,6 +155,9 @@ uint64_t lds_bytes(const device::Chip& chip, const KernelSet& kernels, size_t en
       bytes = std::max(bytes, choice ? static_cast<uint64_t>(attention_lds_bytes(chip, choice->configuration))
                                      : device::workgroup_lanes * sizeof(double));
     }
+    if (contract.is<ReduceKernel>() || contract.is<RowwiseKernel>() || contract.is<TopKKernel>() ||
+        contract.is<ScatterKernel>())
+      bytes = std::max<uint64_t>(bytes, device::group_lds_bytes);
     const auto* const gemm = contract.as<GemmKernel>();
     if (gemm != nullptr && matrix_choice(chip, contract, *gemm))
       bytes = std::max<uint64_t>(bytes, static_cast<uint64_t>(gemm_lds_bytes(configuration_of(*gemm))));

@@ -7,6 +7,7 @@
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernels/data/gemm_amd.h"
+#include "compiler/kernels/data/groups_amd.h"
 
 namespace low {
 

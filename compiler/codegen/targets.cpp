@@ -67,7 +67,8 @@ constexpr const char* x86_64_v4_bf16[] = {
     "-mprefer-vector-width=512"};
 
 // One source for a GPU and for its SIMT target. Functions of the library are the device's as much as plain C++'s.
-constexpr std::string_view amd_families[] = {"attention", "copy", "gemm", "pointwise"};
+constexpr std::string_view amd_families[] = {"attention", "copy",   "cumulative", "gather",  "gemm",
+                                             "pointwise", "reduce", "rowwise",    "scatter", "top_k"};
 constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
                                 .entry_header = "compiler/kernels/device/amd/loops.h",
                                 .begin = "#pragma clang force_cuda_host_device begin\n\n",

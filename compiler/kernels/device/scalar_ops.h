@@ -95,9 +95,9 @@ LOW_BINARY(mul, x* y, static_cast<T>(static_cast<Wrap<T>>(a) * static_cast<Wrap<
 LOW_BINARY(div, x / y, divide_integers(a, b))
 LOW_BINARY(modulo, math::modulo(x, y), remainder_of_integers(a, b))
 LOW_BINARY(pow, math::pow(x, y), power_of_integers(a, b))
-// NaN wins.
-LOW_BINARY(min, x != x ? x : y != y ? y : y < x ? y : x, b < a ? b : a)
-LOW_BINARY(max, x != x ? x : y != y ? y : y > x ? y : x, b > a ? b : a)
+// NaN wins. One choice between the two: of a chain of choices clang makes branches for GPUs.
+LOW_BINARY(min, x != x || y >= x ? x : y, b < a ? b : a)
+LOW_BINARY(max, x != x || y <= x ? x : y, b > a ? b : a)
 #undef LOW_BINARY
 
 template <typename T>

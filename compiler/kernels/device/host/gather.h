@@ -5,6 +5,7 @@
 #pragma once
 
 #include "compiler/kernels/device/host/groups.h"
+#include "compiler/kernels/device/index.h"
 
 namespace low::device {
 
@@ -30,10 +31,7 @@ LOW_NOINLINE void gather(const abi::Launch& launch, CommandPointer command, unsi
     i64 offset = 0;
     for (int i = 0; i < inner; ++i) {
       const i64 extent = operands.extent(outer + i);
-      i64 at = static_cast<i64>(list[i * list_step]);
-      at = at < 0 ? at + extent : at;
-      at = at < 0 ? 0 : at < extent ? at : extent - 1;
-      offset += at * strides[i];
+      offset += index_within(static_cast<i64>(list[i * list_step]), extent) * strides[i];
     }
     return offset;
   };

@@ -1,7 +1,7 @@
-// What the kernels over groups share: walking over axes, combining, and writing results in blocks.
+// What the host's kernels over groups share: walking over axes, partial results, and writing results in blocks.
 #pragma once
 
-#include "compiler/kernels/data/rows.h"
+#include "compiler/kernels/device/groups.h"
 #include "compiler/kernels/device/host/operand.h"
 
 namespace low::device {
@@ -39,49 +39,6 @@ struct Walker {
   }
 };
 
-enum class Combine { sum, product, max, min };
-
-template <typename T>
-LOW_INLINE constexpr T lowest() {
-  if constexpr (is_same<T, f32> || is_same<T, f64>) {
-    return static_cast<T>(-__builtin_inf());
-  } else if constexpr (is_signed<T>) {
-    return static_cast<T>(u64{1} << (sizeof(T) * 8 - 1));
-  } else {
-    return T{0};
-  }
-}
-template <typename T>
-LOW_INLINE constexpr T highest() {
-  if constexpr (is_same<T, f32> || is_same<T, f64>) {
-    return static_cast<T>(__builtin_inf());
-  } else if constexpr (is_same<T, bool>) {
-    return true;
-  } else {
-    return static_cast<T>(~lowest<T>());
-  }
-}
-
-template <Combine kind, typename T>
-LOW_INLINE constexpr T identity_of() {
-  return kind == Combine::sum       ? T{0}
-         : kind == Combine::product ? T{1}
-         : kind == Combine::max     ? lowest<T>()
-                                    : highest<T>();
-}
-template <Combine kind, typename T>
-LOW_INLINE T combine(T a, T b) {
-  if constexpr (kind == Combine::sum) {
-    return add(a, b);
-  } else if constexpr (kind == Combine::product) {
-    return mul(a, b);
-  } else if constexpr (kind == Combine::max) {
-    return max(a, b);
-  } else {
-    return min(a, b);
-  }
-}
-
 // Sixteen partial results. Blocks of 64 elements each are combined first, so that rounding errors of long sums stay
 // small.
 template <Combine kind, typename T>
@@ -94,7 +51,7 @@ struct Partials {
   // f(p[j]) for j < count.
   template <typename F>
   LOW_INLINE void add(const T* p, i64 count, F f) {
-    constexpr i64 block = 64 * row_partials;
+    constexpr i64 block = partial_block * row_partials;
     for (i64 begin = 0; begin < count; begin += block) {
       const i64 end = smaller(begin + block, count);
       T partial[row_partials];
@@ -134,12 +91,6 @@ LOW_INLINE void stage(To* to, const From* from, i64 stride, i64 count, Map map) 
   }
 }
 
-// Of the inner axes the one of the innermost loop: the last one along which x moves, or the first.
-template <typename Kernel>
-inline constexpr int innermost = last_moving<typename Kernel::X>(Kernel::rank - Kernel::inner, Kernel::rank);
-
-template <typename Kernel>
-inline constexpr bool by_columns = Kernel::columns >= 0;
 // The outer axis along which results are written in blocks.
 template <typename Kernel>
 inline constexpr int block_axis =

@@ -7,21 +7,9 @@
 #pragma once
 
 #include "compiler/kernels/device/host/groups.h"
+#include "compiler/kernels/device/order.h"
 
 namespace low::device {
-
-// A candidate for the extreme element: NaNs are extreme, and equal.
-template <typename Kernel, typename T>
-LOW_INLINE bool replaces(T candidate, T best) {
-  const bool beyond = Kernel::kind == Combine::max ? candidate > best : candidate < best;
-  const bool equal = candidate == best;
-  if constexpr (is_native_float<T>) {
-    const bool nan = candidate != candidate, best_nan = best != best;
-    return Kernel::last ? nan || (!best_nan && (beyond || equal)) : !best_nan && (nan || beyond);
-  } else {
-    return beyond || (Kernel::last && equal);
-  }
-}
 
 // The group whose elements begin at `x`, `length` of them `stride` apart along the innermost axis; `inside` walks over
 // the other inner axes.
@@ -42,7 +30,7 @@ LOW_INLINE typename Kernel::Sum reduce_row(const typename Kernel::X::Type* x, i6
     }
     return place;
   } else {
-    constexpr i64 capacity = 256;
+    constexpr i64 capacity = reduce_buffer;
     alignas(64) Value buffer[capacity];
     Partials<Kernel::kind, Value> partials;
     i64 fill = 0;
@@ -96,7 +84,7 @@ LOW_INLINE void reduce_columns(const typename Kernel::X::Type* x, i64 count, Ins
 #pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
       for (i64 i = 0; i < count; ++i) block[i] = combine<Kernel::kind>(block[i], map(load(from + i)));
       more = inside.next();
-      if (++rows % 64 != 0 && more) continue;
+      if (++rows % partial_block != 0 && more) continue;
 #pragma clang loop vectorize(assume_safety) interleave_count(1) unroll(disable)
       for (i64 i = 0; i < count; ++i) {
         sums[i] = combine<Kernel::kind>(sums[i], block[i]);

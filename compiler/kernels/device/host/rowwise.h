@@ -6,31 +6,12 @@
 #pragma once
 
 #include "compiler/kernels/device/host/groups.h"
+#include "compiler/kernels/device/norm_math.h"
 
 namespace low::device {
 
-enum class Normalize { softmax, log_softmax, layer_norm, rms_norm, masked_softmax };
-template <typename Kernel>
-inline constexpr bool is_softmax = Kernel::kind == Normalize::softmax || Kernel::kind == Normalize::masked_softmax;
-
-// What turns an element into a normalized one, for one group: (x - shift) * factor, or a form of exp. Softmax keeps
-// exp(x - shift) where the whole group is kept: then only the factor is left to do.
-template <typename F>
-struct Scaling {
-  F shift, factor;
-};
-
-template <typename Kernel, typename F>
-LOW_INLINE F normalized(F x, Scaling<F> s) {
-  if constexpr (is_softmax<Kernel>) {
-    return math::exp(x - s.shift) * s.factor;
-  } else if constexpr (Kernel::kind == Normalize::log_softmax) {
-    return x - s.shift - s.factor;
-  } else {
-    return (x - s.shift) * s.factor;
-  }
-}
-
+// What is kept of an element, and what becomes of it. Softmax keeps exp(x - shift) where the whole group is kept: then
+// only the factor is left to do.
 template <typename Kernel>
 inline constexpr bool keeps_exp = is_softmax<Kernel>;
 
@@ -42,39 +23,6 @@ LOW_INLINE F finished(F kept, Scaling<F> s) {
     return normalized<Kernel>(kept, s);
   }
 }
-
-// Of a group of `count` elements: `first` over all elements, then `second` with the shift that comes out of it.
-template <typename Kernel, typename F>
-LOW_INLINE F shift_of(F first, i64 count) {
-  if constexpr (Kernel::kind == Normalize::layer_norm) return first / static_cast<F>(count);
-  // Where nothing takes part, all terms become 0, not exp(-infinity + infinity).
-  if constexpr (Kernel::kind == Normalize::masked_softmax) return first == lowest<F>() ? F{0} : first;
-  return first;
-}
-template <typename Kernel, typename F>
-LOW_INLINE F second_term(F x, F shift) {
-  if constexpr (is_softmax<Kernel> || Kernel::kind == Normalize::log_softmax) {
-    return math::exp(x - shift);
-  } else {
-    return (x - shift) * (x - shift);
-  }
-}
-template <typename Kernel, typename F>
-LOW_INLINE F factor_of(F second, i64 count) {
-  if constexpr (is_softmax<Kernel>) {
-    if constexpr (Kernel::kind == Normalize::masked_softmax) return second == 0 ? F{0} : F{1} / second;
-    return F{1} / second;
-  } else if constexpr (Kernel::kind == Normalize::log_softmax) {
-    return math::log(second);
-  } else {
-    return F{1} / math::sqrt(second / static_cast<F>(count) + static_cast<F>(Kernel::epsilon));
-  }
-}
-
-template <typename Kernel>
-inline constexpr bool has_first = Kernel::kind != Normalize::rms_norm;
-template <typename Kernel>
-inline constexpr Combine first_combine = Kernel::kind == Normalize::layer_norm ? Combine::sum : Combine::max;
 
 // The groups of one run: `outside` walks over them (and blocks of columns), `inside` over the rows of a group;
 // write(values, begin, length) writes normalized values of elements [begin, begin + length) along the innermost loops'
@@ -119,9 +67,9 @@ LOW_INLINE void normalize_columns(const G& groups) {
   // total[i] = sum of f over column i, in blocks of 64 rows.
   const auto sums = [&](F* total, auto f) __attribute__((always_inline)) {
     for (i64 i = 0; i < width; ++i) total[i] = 0;
-    for (i64 begin = 0; begin < count; begin += 64) {
+    for (i64 begin = 0; begin < count; begin += partial_block) {
       for (i64 i = 0; i < width; ++i) block[i] = 0;
-      for (i64 row = begin; row < smaller(begin + 64, count); ++row) {
+      for (i64 row = begin; row < smaller(begin + partial_block, count); ++row) {
         columns_of(kept + row * width, [&](F value, i64 i) __attribute__((always_inline)) { block[i] += f(value, i); });
       }
       for (i64 i = 0; i < width; ++i) total[i] += block[i];

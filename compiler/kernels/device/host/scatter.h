@@ -5,6 +5,7 @@
 #pragma once
 
 #include "compiler/kernels/device/host/operand.h"
+#include "compiler/kernels/device/index.h"
 
 namespace low::device {
 
@@ -47,8 +48,7 @@ LOW_NOINLINE void scatter(const abi::Launch& launch, CommandPointer command, uns
 #pragma clang loop vectorize(disable) unroll_count(4)
     for (i64 i = begin; i < end; ++i) {
       wanted[count] = i;
-      const u64 place = static_cast<u64>(static_cast<i64>(indices[i * index_step])) - static_cast<u64>(first);
-      count += place < static_cast<u64>(rows) ? 1 : 0;
+      count += row_from(static_cast<i64>(indices[i * index_step]), first) < static_cast<u64>(rows) ? 1 : 0;
     }
     for (i64 k = 0; k < count; ++k) {
       const i64 i = wanted[k];

@@ -5,30 +5,9 @@
 #pragma once
 
 #include "compiler/kernels/device/host/groups.h"
+#include "compiler/kernels/device/order.h"
 
 namespace low::device {
-
-// Whether element `a` at place i comes before `b` at place j. NaNs are equal, and larger than all else.
-template <bool smallest, typename T>
-LOW_INLINE bool comes_before(T a, i64 i, T b, i64 j) {
-  bool before = smallest ? a < b : a > b, equal = a == b;
-  if constexpr (is_native_float<T>) {
-    const bool a_nan = a != a, b_nan = b != b;
-    before = before || (smallest ? b_nan && !a_nan : a_nan && !b_nan);
-    equal = equal || (a_nan && b_nan);
-  }
-  return before || (equal && i < j);
-}
-
-// What x is compared as: narrow floats as f32.
-template <typename T>
-LOW_INLINE auto comparable(T value) {
-  if constexpr (is_narrow<T>) {
-    return decode(value);
-  } else {
-    return value;
-  }
-}
 
 template <typename Kernel>
 LOW_NOINLINE void top_k(const abi::Launch& launch, CommandPointer command, unsigned char* scratch) {
