@@ -27,11 +27,6 @@ Result<uint64_t> scratch_bytes(const KernelSet& kernels, std::string_view target
   uint64_t bytes = 0;
   for (size_t i = 0; i < kernels.contracts.size(); ++i) {
     const KernelContract& contract = kernels.contracts[i];
-    const std::span<const std::string_view> families = known->kind->source->families;
-    if (!families.empty() && std::ranges::find(families, family_name(contract)) == families.end()) {
-      return fail(ErrorKind::unsupported, fmt::format("no kernel of target {} implements {} yet", target,
-                                                      kernel_name(kernels, static_cast<uint32_t>(i))));
-    }
     if (const auto* const gemm = contract.as<GemmKernel>(); known->chip != nullptr && gemm != nullptr && gemm->panels) {
       return fail(ErrorKind::unsupported, fmt::format("kernel {} has panels, which no kernel of target {} implements",
                                                       kernel_name(kernels, static_cast<uint32_t>(i)), target));

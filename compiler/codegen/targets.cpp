@@ -47,7 +47,6 @@ constexpr SourceKind host_source{
         "                                                                     unsigned char* scratch) {{\n"
         "  using namespace low::device;\n"
         "  const low::abi::Launch& launch = *pointer;\n",
-    .families = {},
     .routines = true};
 constexpr std::string_view host_compilers[] = {"clang++-19", "clang++"};
 constexpr CodeKind host{.source = &host_source,
@@ -67,8 +66,6 @@ constexpr const char* x86_64_v4_bf16[] = {
     "-mprefer-vector-width=512"};
 
 // One source for a GPU and for its SIMT target. Functions of the library are the device's as much as plain C++'s.
-constexpr std::string_view amd_families[] = {"attention", "copy",   "cumulative", "gather",  "gemm",
-                                             "pointwise", "reduce", "rowwise",    "scatter", "top_k"};
 constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
                                 .entry_header = "compiler/kernels/device/amd/loops.h",
                                 .begin = "#pragma clang force_cuda_host_device begin\n\n",
@@ -77,8 +74,7 @@ constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
                                     "LOW_ENTRY(low_entry_{0}) {{\n"
                                     "  using namespace low::device;\n"
                                     "  LOW_LDS(scratch, {3});\n"
-                                    "  const u32 tile = tile_of_workgroup<{1}, {2}>(workgroup());\n",
-                                .families = amd_families};
+                                    "  const u32 tile = tile_of_workgroup<{1}, {2}>(workgroup());\n"};
 
 // HIP mode, for the size of a workgroup is an attribute that plain C++ mode does not know. No header, no library, no
 // hash of a path. Code object version 5 is what all of ROCm from 5.2 on takes.

@@ -19,8 +19,7 @@ struct SourceKind {
   // The head of an entry point, up to where its body begins; an fmt string: the entry's number, the machine's tiles and
   // clusters, bytes of LDS.
   std::string_view entry_head;
-  std::span<const std::string_view> families;  // that the folder has; empty: all
-  bool routines = false;                       // whether there are any (compile_routines)
+  bool routines = false;  // whether there are any (compile_routines)
 };
 
 // What targets share that are compiled in the same way.
