@@ -7,16 +7,15 @@
 //   columns: groups that are neighbours along an outer axis at once, where x is contiguous there but not along the last
 //     inner axis.
 //
-// Neither depends on a host's vectors, so that all hosts give the same bits. GPUs do too, but for groups whose elements
-// more lanes share: see device/amd/groups.h.
+// Neither depends on a target's vectors, so that all hosts give the same bits. GPUs give them too, but for groups that
+// more lanes share (device/amd/groups.h) and for groups that are too long for scratch.
 #pragma once
 
 namespace low::device {
 
 inline constexpr int row_partials = 16;
-inline constexpr long long partial_block = 64;  // elements that are combined before their result joins a total
-inline constexpr long long reduce_buffer =
-    256;  // elements of a row that reduce hands on at once: never more join a total
+inline constexpr long long partial_block = 64;          // elements of a partial result that make a block, at most
+inline constexpr long long reduce_buffer = 256;         // elements of a row that are combined at once by reduce
 inline constexpr long long max_kept_row = 1 << 20;      // elements of a group that is kept in scratch as a whole
 inline constexpr long long max_column_count = 4096;     // elements of a group that goes side by side with others
 inline constexpr long long least_columns = 8;           // groups side by side, for which that pays

@@ -45,9 +45,10 @@ LOW_INLINE constexpr u32 team_bits(u32 groups, u32 elements) {
 template <bool columns>
 class Teams {
  public:
+  // Of 1 << bits lanes each.
   LOW_INLINE explicit Teams(u32 bits)
-      : number(columns ? lane() % (workgroup_lanes >> bits) : lane() >> bits),
-        member(columns ? lane() / (workgroup_lanes >> bits) : lane() & ((1u << bits) - 1)),
+      : number(columns ? lane() & ((workgroup_lanes >> bits) - 1) : lane() >> bits),
+        member(columns ? lane() >> (__builtin_ctz(workgroup_lanes) - bits) : lane() & ((1u << bits) - 1)),
         bits_(bits) {}
 
   const u32 number, member;  // this lane's team, and which of its lanes this one is
@@ -93,7 +94,7 @@ class Teams {
       const u32 teams = workgroup_lanes >> bits_;
       return bits_ == 0 ? value : through_lds(value, true, lane(), number, teams, lanes(), lds, join);
     } else {
-      const u32 bits = anew(bits_);
+      const u32 bits = anew(bits_);  // or each of these conditions is kept in registers
       if (bits > 3) value = over_pair<8>(value, join);
       if (bits > 2) value = over_pair<4>(value, join);
       if (bits > 1) value = over_pair<2>(value, join);

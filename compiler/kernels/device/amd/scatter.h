@@ -33,12 +33,12 @@ LOW_KERNEL void scatter(const abi::Launch& launch, CommandPointer command, Lds l
   const i64 update_row = operands.template stride<Updates>(1, 0), update_step = operands.template stride<Updates>(1, 1);
   const i64 data_row = operands.template stride<Data>(3, 0), data_step = operands.template stride<Data>(3, 1);
   const i64 result_row = operands.template stride<Result>(4, 0), step = operands.template stride<Result>(4, 1);
-  // The grid: as many columns as there are, or all lanes; powers of two.
-  u32 grid_columns = 1;
-  while (grid_columns < columns && grid_columns < workgroup_lanes) grid_columns *= 2;
-  const u32 grid_rows = workgroup_lanes / grid_columns;
-  const u32 own_row = lane() / grid_columns, own_column = lane() % grid_columns;
-  const u32 own_columns = (columns + (grid_columns - 1 - own_column)) / grid_columns;
+  // The grid: a column for each of the result's, at most all lanes; powers of two.
+  u32 bits = 0;
+  while (1u << bits < columns && 1u << bits < workgroup_lanes) ++bits;
+  const u32 grid_columns = 1u << bits, grid_rows = workgroup_lanes >> bits;
+  const u32 own_row = lane() >> bits, own_column = lane() & (grid_columns - 1);
+  const u32 own_columns = (columns + (grid_columns - 1 - own_column)) >> bits;
   // value(column), written to this lane's columns of a row.
   const auto write_row = [&](u32 row, auto value) __attribute__((always_inline)) {
     read_ahead(own_column, grid_columns, own_columns, value,
@@ -61,7 +61,7 @@ LOW_KERNEL void scatter(const abi::Launch& launch, CommandPointer command, Lds l
     barrier();
     for (u32 i = 0; i < count; ++i) {
       const u32 row = load_lds<u32>(lds + i * sizeof(u32));
-      if (row == no_row || row % grid_rows != own_row) continue;
+      if (row == no_row || (row & (grid_rows - 1)) != own_row) continue;
       write_row(row, [&](u32 column) __attribute__((always_inline)) {
         return Kernel::combine(result.read(row * result_row + column * step),
                                update.read((begin + i) * update_row + column * update_step));
