@@ -104,35 +104,12 @@ constexpr CodeKind amd{.source = &amd_source,
                        .options = amd_options,
                        .link_options = {}};
 
-// The checks of the shim take most of the time that such code runs. Loops need not be unrolled where registers can be
-// picked by number.
-constexpr const char* simt_options[] = {"-x",
-                                        "c++",
-                                        "-std=c++20",
-                                        "-O1",
-                                        "-ffp-contract=off",
-                                        "-fno-math-errno",
-                                        "-ffreestanding",
-                                        "-fno-exceptions",
-                                        "-fno-rtti",
-                                        "-fno-stack-protector",
-                                        "-fno-asynchronous-unwind-tables",
-                                        "-fno-ident",
-                                        "-fvisibility=hidden",
-                                        "-fPIC",
-                                        "-w",
-                                        "-fbracket-depth=4096",
-                                        "--target=x86_64-unknown-linux-gnu",
-                                        "-march=x86-64-v3",
-                                        "-mllvm",
-                                        "-pragma-unroll-threshold=1",
-                                        "-DLOW_ISA_SIMT"};
 constexpr CodeKind simt{.source = &amd_source,
                         .object_suffix = ".so",
                         .built_with = LOW_CLANG,
                         .compilers = host_compilers,
                         .packages = "clang-19 and lld-19",
-                        .options = simt_options,
+                        .options = host_options,
                         .link_options = host_link_options};
 
 constexpr const char* gfx90a[] = {"--offload-arch=gfx90a", "-DLOW_ISA_GFX9"};
@@ -145,8 +122,12 @@ constexpr const char* gfx1201[] = {"--offload-arch=gfx1201", "-mcumode", "-DLOW_
 constexpr CodegenTarget gpu(const device::Chip& chip, std::string_view macro, std::span<const char* const> options) {
   return {chip.target, &amd, macro, options, {}, "", &chip};
 }
+// The checks of the shim take most of the time that such code runs. Loops need not be unrolled where registers can be
+// picked by number.
+constexpr const char* simt_options[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3", "-O1", "-mllvm",
+                                        "-pragma-unroll-threshold=1",        "-DLOW_ISA_SIMT"};
 constexpr CodegenTarget simt_of(std::string_view name, const device::Chip& chip, std::string_view macro) {
-  return {name, &simt, macro, {}, {}, "", &chip};
+  return {name, &simt, macro, simt_options, {}, "", &chip};
 }
 
 constexpr std::array target_rows = {

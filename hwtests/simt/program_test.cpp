@@ -2,9 +2,6 @@
 #include "hwtests/gpu/workload_check.h"
 #include "hwtests/simt/simt_device.h"
 
-// Lanes are fibers, whose switches cost five times as much with the sanitizer's second stacks.
-extern "C" const char* __asan_default_options() { return "detect_stack_use_after_return=0"; }
-
 namespace low {
 namespace {
 

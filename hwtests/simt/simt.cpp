@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "compiler/kernels/data/chip.h"
 #include "compiler/kernels/device/amd/simt_shim.h"
 #include "hwtests/simt/fiber.h"
 #include "runtime/host/code.h"
@@ -48,21 +47,17 @@ std::string place_of(const Lane& lane) {
 
 }  // namespace
 
-Chip chip_of(std::string_view target) {
-  for (const device::Chip* chip :
-       {&device::gfx90a, &device::gfx942, &device::gfx950, &device::gfx1100, &device::gfx1201}) {
-    if (!target.ends_with(chip->target)) continue;
-    return {.wave_lanes = static_cast<uint32_t>(chip->wave_lanes),
-            .workgroup_lanes = device::workgroup_lanes,
-            .lds_bytes = static_cast<uint32_t>(chip->lds_bytes)};
-  }
-  LOW_CHECK(false);
+const device::Chip& chip_of(std::string_view target) {
+  const auto found =
+      std::ranges::find_if(device::chips, [&](const device::Chip* chip) { return target.ends_with(chip->target); });
+  LOW_CHECK(found != std::end(device::chips));
+  return **found;
 }
 
 struct Gpu::State {
-  explicit State(const Chip& known) : chip(known), stacks(thread_stacks()) { LOW_CHECK(known.workgroup_lanes <= 1024); }
+  explicit State(const device::Chip& known) : chip(known), stacks(thread_stacks()) {}
 
-  const Chip chip;
+  const device::Chip& chip;
   const FiberStacks& stacks;
   std::deque<Memory> memories;
   std::vector<std::string> findings;
@@ -80,7 +75,7 @@ struct Gpu::State {
 
   // Made once: a page fault for each page of them is most of what a short launch costs.
   static const FiberStacks& thread_stacks() {
-    static thread_local const FiberStacks stacks(1024);
+    static thread_local const FiberStacks stacks(device::workgroup_lanes);
     return stacks;
   }
 
@@ -136,8 +131,9 @@ struct Gpu::State {
   // Each lane says so; the first one of a workgroup counts.
   void set_lds_size(uint32_t bytes) {
     if (lds_bytes != 0) return;
-    if (bytes > chip.lds_bytes) find(fmt::format("declares {} bytes of LDS; there are {}", bytes, chip.lds_bytes), 0);
-    lds_bytes = std::min(bytes, chip.lds_bytes);
+    const auto available = static_cast<uint32_t>(chip.lds_bytes);
+    if (bytes > available) find(fmt::format("declares {} bytes of LDS; there are {}", bytes, available), 0);
+    lds_bytes = std::min(bytes, available);
     lds.assign(lds_bytes, 0xff);
     lds_shadow.emplace(lds_bytes, false);
   }
@@ -202,7 +198,7 @@ struct Gpu::State {
     workgroup = number;
     epoch = 0;
     lds_bytes = 0;
-    lanes = std::vector<Lane>(chip.workgroup_lanes);
+    lanes = std::vector<Lane>(device::workgroup_lanes);
     for (uint32_t i = 0; i < lanes.size(); ++i) lanes[i].fiber.emplace(stacks.bottom(i), run_lane, this);
     State* const outer = std::exchange(current, this);
     while (true) {
@@ -261,7 +257,7 @@ Result<Code> Code::load(std::span<const std::byte> object, uint32_t entries, std
   return code;
 }
 
-Gpu::Gpu(const Chip& chip) : state_(std::make_unique<State>(chip)) {}
+Gpu::Gpu(const device::Chip& chip) : state_(std::make_unique<State>(chip)) {}
 Gpu::~Gpu() = default;
 
 void Gpu::add_memory(std::span<unsigned char> memory, bool written, bool read_only) {

@@ -12,19 +12,15 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/kernels/data/chip.h"
 #include "hwtests/simt/shadow.h"
 #include "runtime/base/error.h"
 #include "runtime/format/abi.h"
 
 namespace low::simt {
 
-struct Chip {
-  uint32_t wave_lanes = 64;
-  uint32_t workgroup_lanes = 256;
-  uint32_t lds_bytes = 65536;
-};
 // Of "simt-gfx942" and the like, which there is.
-Chip chip_of(std::string_view target);
+const device::Chip& chip_of(std::string_view target);
 
 // A code object of a SIMT target, loaded.
 class Code {
@@ -48,7 +44,7 @@ class Code {
 // What runs them, on memories of the caller's.
 class Gpu {
  public:
-  explicit Gpu(const Chip& chip);
+  explicit Gpu(const device::Chip& chip);
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
   ~Gpu();

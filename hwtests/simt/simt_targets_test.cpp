@@ -4,9 +4,6 @@
 #include "compiler/codegen/test_kernels.h"
 #include "hwtests/simt/simt.h"
 
-// Lanes are fibers, whose switches cost five times as much with the sanitizer's second stacks.
-extern "C" const char* __asan_default_options() { return "detect_stack_use_after_return=0"; }
-
 namespace low::testing {
 
 std::vector<std::string> test_targets() {
@@ -23,7 +20,7 @@ Code load(const CodeObject& object) {
   const auto machine = machine_for_target(object.target);
   LOW_CHECK(machine.has_value());
   const uint32_t tiles_of_cluster = machine->tiles / machine->clusters;  // as tile_of_workgroup has it
-  const simt::Chip chip = simt::chip_of(object.target);
+  const device::Chip& chip = simt::chip_of(object.target);
   const uint32_t workgroup = 1 % tiles_of_cluster * machine->clusters + 1 / tiles_of_cluster;
   auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), 1, object.target);
   if (!code) {
@@ -33,7 +30,7 @@ Code load(const CodeObject& object) {
   return {.target = object.target,
           .scratch_bytes = object.scratch_bytes,
           .contracts = {},
-          .run = [workgroup, chip, code = std::make_shared<simt::Code>(std::move(*code))](
+          .run = [workgroup, &chip, code = std::make_shared<simt::Code>(std::move(*code))](
                      const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
             simt::Gpu gpu(chip);
             for (const Region& region : regions)

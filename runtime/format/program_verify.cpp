@@ -187,10 +187,11 @@ class RecordVerifier {
  public:
   explicit RecordVerifier(const Program& program) : program_(program) {}
 
-  // Counts work; false when there is too much of it: ranges of hostile files may overlap.
-  bool visit(uint64_t count) {
+  // Counts work, of which there may be too much: ranges of hostile files may overlap.
+  Status visit(uint64_t count) {
     visits_ += count;
-    return visits_ <= max_visits;
+    if (visits_ <= max_visits) return {};
+    return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
   }
 
   Status verify(size_t superstep, uint32_t begin, uint32_t end, const Reach& reach) {
@@ -201,11 +202,9 @@ class RecordVerifier {
         return bad("a command of superstep {} at block {} has {} of its tile's {} blocks, and needs {} words",
                    superstep, block, header.blocks, end - block, abi::record_words(header));
       }
-      if (!visit(1 + uint64_t{header.operand_count} + header.term_count))
-        return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
+      LOW_TRY_VOID(visit(1 + uint64_t{header.operand_count} + header.term_count));
       for (uint32_t operand = 0; operand < header.operand_count; ++operand) {
-        if (!visit(command.operand(operand).term_count))
-          return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
+        LOW_TRY_VOID(visit(command.operand(operand).term_count));
         LOW_TRY_VOID(verify_operand(program_, superstep, command, operand, reach));
       }
       block += header.blocks;
@@ -223,8 +222,7 @@ Status verify_supersteps(const Program& program, const std::vector<Reach>& reach
   RecordVerifier records(program);
   for (size_t i = 0; i < program.supersteps.size(); ++i) {
     const uint32_t* begin = program.tile_begin.data() + program.supersteps[i].tile_begin;
-    if (!records.visit(program.tiles))
-      return bad("the supersteps have more than {} tiles, commands, operands and terms", max_visits);
+    LOW_TRY_VOID(records.visit(program.tiles));
     if (!std::is_sorted(begin, begin + program.tiles + 1) || begin[program.tiles] > blocks) {
       return bad("the tiles' commands of superstep {} do not follow each other within {} blocks", i, blocks);
     }

@@ -30,6 +30,8 @@ inline constexpr Chip gfx1100{
 inline constexpr Chip gfx1201{
     .target = "gfx1201", .generation = Generation::rdna4, .wave_lanes = 32, .lds_bytes = 65536, .fp8 = Fp8::ocp};
 
+inline constexpr const Chip* chips[] = {&gfx90a, &gfx942, &gfx950, &gfx1100, &gfx1201};
+
 inline constexpr int workgroup_lanes = 256;
 
 }  // namespace low::device
