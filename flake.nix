@@ -44,6 +44,7 @@
           pkgs.cli11
           pkgs.fmt
           pkgs.libzip
+          pkgs.nlohmann_json
           pkgs.openssl
           pkgs.protobuf_21
           pkgs.spdlog

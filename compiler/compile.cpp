@@ -35,6 +35,27 @@ Result<Machine> select_machine(const CompileOptions& options) {
   return machine;
 }
 
+Result<std::vector<CompileOptions>> by_machine(const CompileOptions& options) {
+  if (!options.machine.empty() || options.targets.empty()) return std::vector{options};
+  std::vector<CompileOptions> parts;
+  std::vector<Machine> machines;
+  for (const std::string& target : options.targets) {
+    LOW_TRY(const Machine machine, machine_for_target(target));
+    const auto known = std::ranges::find(machines, machine.name, &Machine::name);
+    const auto at = static_cast<size_t>(known - machines.begin());
+    if (known == machines.end()) {
+      machines.push_back(machine);
+      parts.push_back(options);
+      parts.back().targets.clear();
+    }
+    parts[at].targets.push_back(target);
+  }
+  if (std::ranges::any_of(machines, &Machine::logical_tiles))
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (!machines[i].logical_tiles) parts[i].tiles.reset();
+  return parts;
+}
+
 Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine) {
   std::vector<std::string> targets;
   for (const std::string& target : options.targets)
@@ -188,11 +209,10 @@ Result<Compilation> lower_graph(const Graph& model, const CompileOptions& option
   });
 }
 
-Result<void> compile_together(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool) {
-  if (compilations.empty()) return {};
+namespace {
+
+Result<void> generate_code(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool) {
   LOW_TRY(const std::vector<std::string> targets, select_targets(options, compilations.front().planned.machine));
-  StageTimer stages(options);
-  stages.begin("codegen");
   std::vector<const KernelSet*> sets;
   for (const Compilation& compilation : compilations) sets.push_back(&compilation.kernels);
   const MergedKernels merged = merge_kernels(sets);
@@ -209,10 +229,40 @@ Result<void> compile_together(std::span<Compilation> compilations, const Compile
   return {};
 }
 
+}  // namespace
+
+Result<void> compile_together(std::span<Compilation> compilations, const CompileOptions& options, ThreadPool& pool) {
+  if (compilations.empty()) return {};
+  StageTimer stages(options);
+  stages.begin("codegen");
+  return generate_code(compilations, options, pool);
+}
+
+Result<std::vector<Compilation>> compile_graph_for(std::span<const CompileOptions> machines, const Graph& model,
+                                                   ThreadPool& pool) {
+  std::vector<Compilation> compilations;
+  for (const CompileOptions& options : machines) {
+    LOW_TRY(compilations.emplace_back(), lower_graph(model, options, pool));
+  }
+  if (compilations.empty()) return compilations;
+  StageTimer stages(machines.front());
+  stages.begin("codegen");
+  std::vector<Result<void>> results(machines.size());
+  const auto generate = [&](size_t i) {
+    results[i] = within_memory("codegen", [&] { return generate_code({&compilations[i], 1}, machines[i], pool); });
+  };
+  if (machines.size() == 1) {
+    generate(0);  // whose targets then share the pool
+  } else {
+    pool.parallel_for(static_cast<int64_t>(machines.size()), [&](int64_t i) { generate(static_cast<size_t>(i)); });
+  }
+  for (const Result<void>& result : results) LOW_TRY_VOID(result);
+  return compilations;
+}
+
 Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool) {
-  LOW_TRY(Compilation compilation, lower_graph(model, options, pool));
-  LOW_TRY_VOID(within_memory("codegen", [&] { return compile_together({&compilation, 1}, options, pool); }));
-  return compilation;
+  LOW_TRY(std::vector<Compilation> compilations, compile_graph_for({&options, 1}, model, pool));
+  return std::move(compilations.front());
 }
 
 }  // namespace low

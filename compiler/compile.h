@@ -97,6 +97,9 @@ Result<PlannedProgram> plan_program(const Graph& graph, const Machine& machine, 
 
 // The machine that the options name or imply, with its tiles.
 Result<Machine> select_machine(const CompileOptions& options);
+// The same options for each machine that the targets imply, in the order in which they name them, each with its own
+// targets; the number of tiles goes to logical ones. One set of options where a machine is named or no target is.
+Result<std::vector<CompileOptions>> by_machine(const CompileOptions& options);
 // The targets to compile for on that machine. ErrorKind::unsupported when the machine has no code generation.
 Result<std::vector<std::string>> select_targets(const CompileOptions& options, const Machine& machine);
 
@@ -111,6 +114,9 @@ struct Compilation {
 
 // Passes, planning, code. `model` is what the frontend made.
 Result<Compilation> compile_graph(const Graph& model, const CompileOptions& options, ThreadPool& pool);
+// For each machine of by_machine: what one package holds.
+Result<std::vector<Compilation>> compile_graph_for(std::span<const CompileOptions> machines, const Graph& model,
+                                                   ThreadPool& pool);
 
 // The two halves of compile_graph. The first does all that needs no clang: the source and the objects are empty after
 // it.

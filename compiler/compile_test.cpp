@@ -142,6 +142,44 @@ TEST(Pipeline, ProgramsThatAreCompiledTogetherRunAlone) {
   }
 }
 
+TEST(Pipeline, OnePackageForSeveralMachines) {
+  ThreadPool pool(2);
+  const auto device = open_device("host", {});
+  ASSERT_TRUE(device.has_value()) << device.error().message;
+  CompileOptions options;
+  options.targets = {"gfx942", "host", "simt-gfx942", "gfx1100"};
+  options.tiles = 4;  // of the host: GPUs have tiles of hardware
+  const auto machines = by_machine(options);
+  ASSERT_TRUE(machines.has_value()) << machines.error().message;
+  ASSERT_EQ(machines->size(), 3);
+  EXPECT_EQ((*machines)[0].targets, (std::vector<std::string>{"gfx942", "simt-gfx942"}));
+  const reference::RandomGraph random = reference::random_graph({.seed = 903, .operations = 6, .narrow_floats = true});
+  const auto compilations = compile_graph_for(*machines, random.graph, pool);
+  ASSERT_TRUE(compilations.has_value()) << compilations.error().message;
+  auto package = Package::from_bytes(write_package(*compilations, {}), "test");
+  ASSERT_TRUE(package.has_value()) << package.error().message;
+  const std::vector<VariantInfo>& variants = (*package)->manifest().variants;
+  ASSERT_EQ(variants.size(), 3);
+  EXPECT_EQ(variants[0].machine, "mi300x");
+  EXPECT_EQ(variants[1].machine, "host");
+  EXPECT_EQ(variants[2].machine, "rx7900xtx");
+  for (const VariantInfo& variant : variants) {
+    const auto program = (*package)->program(variant);
+    ASSERT_TRUE(program.has_value()) << program.error().message;
+    EXPECT_EQ(program->tiles, variant.machine == "host" ? 4 : machine_named(variant.machine).tiles);
+  }
+  EXPECT_GT(variants[0].targets[0].kernels.front().vgprs, 0);
+  EXPECT_NE(variants[0].targets[0].clang_version, "");
+
+  const auto expected = reference::run(random.graph, random.inputs);
+  ASSERT_TRUE(expected.has_value()) << expected.error().message;
+  auto program = LoadedProgram::load(**device, std::move(*package));
+  ASSERT_TRUE(program.has_value()) << program.error().message;
+  auto session = Session::create(std::move(*program));
+  ASSERT_TRUE(session.has_value()) << session.error().message;
+  ASSERT_NO_FATAL_FAILURE(expect_close(session->run(random.inputs), *expected, random.tolerance, "package"));
+}
+
 TEST(Pipeline, CompilesAndRunsOneMatmul) {
   GraphBuilder builder;
   const ValueId a = builder.input("a", {DType::f32, {3, 5}});

@@ -53,7 +53,7 @@ inline Machine machine_named(std::string_view name) {
 // The package of a compilation, its memory poisoned before the run.
 inline Result<std::vector<Tensor>> run_package(const Compilation& compilation, Device& device,
                                                std::span<const Tensor> inputs) {
-  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(write_package(compilation, {}), "test"));
+  LOW_TRY(std::shared_ptr<const Package> package, Package::from_bytes(write_package({&compilation, 1}, {}), "test"));
   LOW_TRY(std::shared_ptr<const LoadedProgram> program, LoadedProgram::load(device, std::move(package)));
   LOW_TRY(Session session, Session::create(std::move(program)));
   LOW_TRY_VOID(session.poison(std::byte{0xff}));

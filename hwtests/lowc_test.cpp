@@ -197,13 +197,16 @@ TEST_F(Lowc, RefusesAPackageWithOneByteFlipped) {
 
 TEST_F(Lowc, PackagesAreTheSameBytesEverywhere) {
   ASSERT_EQ(lowc("workload tiny-mlp-b2-repeat3 -o t.onnx").code, 0);
-  ASSERT_EQ(lowc("compile t.onnx -o a.low").code, 0);
+  ASSERT_EQ(lowc("compile t.onnx --target host --target gfx942 --target gfx1100 -o a.low").code, 0);
   fs::create_directories(folder_ / "elsewhere" / "home");
-  const Outcome other = lowc("compile ../t.onnx -o ../b.low --threads 1",
+  const Outcome other = lowc("compile ../t.onnx --target host --target gfx942 --target gfx1100 -o ../b.low --threads 1",
                              "cd elsewhere && HOME=$PWD/home TMPDIR=$PWD/home LC_ALL=tr_TR.UTF-8 TZ=Asia/Kathmandu");
   ASSERT_EQ(other.code, 0) << other.err;
   EXPECT_TRUE(slurp(folder_ / "a.low") == slurp(folder_ / "b.low"));
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere" / "home")) << "compile left files behind";
+  const Outcome inspected = lowc("inspect a.low");
+  for (const char* words : {"machine host:", "target gfx942: ", "machine rx7900xtx:", "vector and", " private bytes"})
+    EXPECT_NE(inspected.out.find(words), std::string::npos) << words << " in " << inspected.out;
 }
 
 TEST_F(Lowc, ReplaysAPrintedPlan) {
@@ -247,6 +250,8 @@ TEST_F(Lowc, RefusesWrongCommandLines) {
   expect_refusal("compile t.onnx --machine ipu21 -o a.low", 4, {"ipu21"});
   expect_refusal("compile t.onnx --machine ipu21 -o a.low", 4, {"ipu21", "no code generation"});
   expect_refusal("compile t.onnx --target gfx950 --clang clang++-19 -o a.low", 4, {"gfx950", "clang-22"});
+  expect_refusal("compile t.onnx --target gfx942 --target host --tiles 0 -o a.low", 2, {"tiles"});
+  expect_refusal("verify t.onnx --target gfx942 --target host", 2, {"host", "mi300x"});
   expect_refusal("run t.onnx", 2, {"\"x\"", "--random"});
   expect_refusal("run t.onnx --random --device hip:0", 5, {"hip:0", "host"});
   expect_refusal("run t.onnx --input z=z.npy", 2, {"\"z\"", "x"});

@@ -57,8 +57,9 @@ struct CodeObject {
   std::string target;
   std::string bytes;
   uint64_t scratch_bytes = 0;
-  std::string clang_version;  // "clang version 19.1.7"
-  std::string base = {};      // the target whose object has the entry points that this one lacks; "": none
+  std::string clang_version;             // "clang version 19.1.7"
+  std::vector<KernelInfo> entries = {};  // of a GPU: what the object says of its entry points
+  std::string base = {};                 // the target whose object has the entry points that this one lacks; "": none
 };
 struct ToolchainOptions {
   std::string

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "compiler/codegen/code_object.h"
 #include "compiler/codegen/codegen.h"
 #include "compiler/codegen/subprocess.h"
 #include "compiler/codegen/targets.h"
@@ -186,8 +187,11 @@ class KernelCompiler {
     LOW_TRY(std::string compiled, compile_source(compiler, *unit.target, source_, macros, folder));
     std::vector<CodeObject> objects;
     if (compiler.kind->link_options.empty()) {
-      objects.push_back(
-          {.target = std::string(unit.target->name), .bytes = std::move(compiled), .clang_version = compiler.version});
+      LOW_TRY(std::vector<KernelInfo> entries, entry_infos(std::as_bytes(std::span(compiled)), unit.target->name));
+      objects.push_back({.target = std::string(unit.target->name),
+                         .bytes = std::move(compiled),
+                         .clang_version = compiler.version,
+                         .entries = std::move(entries)});
       return objects;
     }
     LOW_TRY(objects.emplace_back(), link_kernels(compiler, *unit.target, own, folder));

@@ -79,39 +79,16 @@ Result<std::string> print_planned(const std::string& stage, const PlannedProgram
   return print(program);
 }
 
-Result<void> run(const CompileCommand& command) {
-  if (!command.print.empty() && std::ranges::find(printed_stages, command.print) == printed_stages.end())
-    return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print,
-                                              fmt::join(printed_stages, ", ")));
-  if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
-  LOW_TRY(CompileOptions options, compile_options(command.model));
-  options.passes.keep_single_repeats = command.keep_repeats;
+// What the command prints of one machine, whose compilation is there where the package was written.
+Result<void> show(const CompileCommand& command, const Graph& model, const CompileOptions& options,
+                  const Compilation* compilation, uint64_t package_bytes, ThreadPool& pool) {
   LOW_TRY(const Machine machine, select_machine(options));
-  if (!command.output.empty()) {
-    LOW_TRY(const auto targets, select_targets(options, machine));
-  }
-  ThreadPool pool(command.model.threads);
-  LOW_TRY(const LoadedModel model, load_model(command.model, pool));
-  uint64_t package_bytes = 0;
-  std::optional<Compilation> compilation;
-  if (!command.output.empty()) {
-    auto compiled = compile_graph(model.graph, options, pool);
-    if (!compiled) return in_context(command.model.model, compiled.error());
-    compilation = std::move(*compiled);
-    StageTimer timer(options);
-    timer.begin("write");
-    LOW_TRY(package_bytes, write_package(*compilation, model.provenance, command.output, pool));
-  }
-  if (command.print == "import") {
-    write_stdout(print(model.graph));
-    return {};
-  }
   std::optional<PlannedProgram> planned_only;
   std::optional<Graph> passed;
   if (!compilation) {
     StageTimer timer(options);
     timer.begin("passes");
-    LOW_TRY(passed, graph_for(machine, model.graph, options.passes));
+    LOW_TRY(passed, graph_for(machine, model, options.passes));
   }
   const Graph& graph = compilation ? compilation->graph : *passed;
   if (command.print == "graph") {
@@ -141,8 +118,43 @@ Result<void> run(const CompileCommand& command) {
         "bytes; predicted {:.3f} ms{}\n",
         command.model.model, activity.supersteps, activity.runs, activity.copies, machine.tiles, machine.name,
         planned.placement.arena_bytes, planned.placement.parameter_bytes, prediction.milliseconds, threads));
-    if (!command.output.empty()) write_stdout(fmt::format("{}: {} bytes\n", command.output, package_bytes));
   }
+  return {};
+}
+
+Result<void> run(const CompileCommand& command) {
+  if (!command.print.empty() && std::ranges::find(printed_stages, command.print) == printed_stages.end())
+    return fail(ErrorKind::usage, fmt::format("--print: there is no stage \"{}\"; the stages are: {}", command.print,
+                                              fmt::join(printed_stages, ", ")));
+  if (is_package(command.model.model)) return fail(ErrorKind::usage, "compile takes a model, not a package");
+  LOW_TRY(CompileOptions options, compile_options(command.model));
+  options.passes.keep_single_repeats = command.keep_repeats;
+  LOW_TRY(const std::vector<CompileOptions> machines, by_machine(options));
+  for (const CompileOptions& one : machines) {
+    LOW_TRY(const Machine machine, select_machine(one));
+    if (command.output.empty()) continue;
+    LOW_TRY_VOID(select_targets(one, machine));
+  }
+  ThreadPool pool(command.model.threads);
+  LOW_TRY(const LoadedModel model, load_model(command.model, pool));
+  if (command.print == "import") write_stdout(print(model.graph));
+  uint64_t package_bytes = 0;
+  std::vector<Compilation> compilations;
+  if (!command.output.empty()) {
+    auto compiled = compile_graph_for(machines, model.graph, pool);
+    if (!compiled) return in_context(command.model.model, compiled.error());
+    compilations = std::move(*compiled);
+    StageTimer timer(options);
+    timer.begin("write");
+    LOW_TRY(package_bytes, write_package(compilations, model.provenance, command.output, pool));
+  }
+  if (command.print == "import") return {};
+  for (size_t i = 0; i < machines.size(); ++i) {
+    LOW_TRY_VOID(show(command, model.graph, machines[i], compilations.empty() ? nullptr : &compilations[i],
+                      package_bytes, pool));
+  }
+  if (!command.output.empty() && command.print.empty() && !command.explain && !command.json)
+    write_stdout(fmt::format("{}: {} bytes\n", command.output, package_bytes));
   return {};
 }
 

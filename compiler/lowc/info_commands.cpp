@@ -16,7 +16,9 @@ void write_json(const KernelInfo& kernel, JsonWriter& json) {
       .member("name", kernel.name)
       .member("vgprs", uint64_t{kernel.vgprs})
       .member("sgprs", uint64_t{kernel.sgprs});
-  json.member("lds_bytes", kernel.lds_bytes).member("vgpr_spills", uint64_t{kernel.vgpr_spills}).end_object();
+  json.member("lds_bytes", kernel.lds_bytes).member("vgpr_spills", uint64_t{kernel.vgpr_spills});
+  json.member("sgpr_spills", uint64_t{kernel.sgpr_spills});
+  json.member("private_bytes", kernel.private_bytes).end_object();
 }
 
 void write_json(std::string_view name, const std::vector<Binding>& bindings, JsonWriter& json) {
@@ -43,12 +45,8 @@ Result<void> inspect(const InspectCommand& command) {
       .member("version", 1)
       .member("producer", manifest.producer)
       .member("source_hash", manifest.source_hash);
-  json.member("clang", manifest.clang_version)
-      .member("model_sha256", manifest.model_sha256)
-      .key("variants")
-      .begin_array();
-  std::string text = fmt::format("{}: by {}, {}\nmodel {}\n", command.package, manifest.producer,
-                                 manifest.clang_version, manifest.model_sha256);
+  json.member("model_sha256", manifest.model_sha256).key("variants").begin_array();
+  std::string text = fmt::format("{}: by {}\nmodel {}\n", command.package, manifest.producer, manifest.model_sha256);
   for (const VariantInfo& variant : manifest.variants) {
     LOW_TRY(const Program program, package->program(variant));
     json.begin_object().member("machine", variant.machine).member("tiles", uint64_t{program.tiles});
@@ -70,13 +68,23 @@ Result<void> inspect(const InspectCommand& command) {
     json.key("targets").begin_array();
     for (const TargetInfo& target : variant.targets) {
       LOW_TRY(const ArchiveExtent code, package->extent(target.file));
-      json.begin_object().member("target", target.target).member("file", target.file).member("bytes", code.bytes);
+      json.begin_object()
+          .member("target", target.target)
+          .member("file", target.file)
+          .member("bytes", code.bytes)
+          .member("clang", target.clang_version);
       json.member("base", target.base).member("scratch_bytes", target.scratch_bytes).key("kernels").begin_array();
-      text += fmt::format("  target {}: {} bytes of code, {} bytes of scratch{}\n", target.target, code.bytes,
-                          target.scratch_bytes, target.base.empty() ? "" : "; all else as " + target.base);
+      text += fmt::format("  target {}: {} bytes of code by {}, {} bytes of scratch{}\n", target.target, code.bytes,
+                          target.clang_version, target.scratch_bytes,
+                          target.base.empty() ? "" : "; all else as " + target.base);
       for (const KernelInfo& kernel : target.kernels) {
         write_json(kernel, json);
-        text += fmt::format("    {}\n", kernel.name);
+        text += fmt::format("    {}", kernel.name);
+        if (kernel.vgprs > 0)
+          text += fmt::format(
+              ": {} vector and {} scalar registers, {} and {} spilled; {} bytes of LDS, {} private bytes", kernel.vgprs,
+              kernel.sgprs, kernel.vgpr_spills, kernel.sgpr_spills, kernel.lds_bytes, kernel.private_bytes);
+        text += '\n';
       }
       json.end_array().end_object();
     }

@@ -152,7 +152,7 @@ Result<std::shared_ptr<const Package>> package_of(const ModelOptions& options, c
   if (!compilation) return in_context(options.model, compilation.error());
   StageTimer stages(compile);
   stages.begin("write");
-  return Package::from_bytes(write_package(*compilation, model.provenance), options.model);
+  return Package::from_bytes(write_package({&*compilation, 1}, model.provenance), options.model);
 }
 
 std::vector<Slot> input_slots(const Program& program) { return slots_of(program.inputs); }

@@ -33,7 +33,9 @@ json::value to_json(const KernelInfo& kernel) {
   json::object object;
   object["lds_bytes"] = kernel.lds_bytes;
   object["name"] = text_value(kernel.name);
+  object["private_bytes"] = kernel.private_bytes;
   object["sgprs"] = kernel.sgprs;
+  object["sgpr_spills"] = kernel.sgpr_spills;
   object["vgpr_spills"] = kernel.vgpr_spills;
   object["vgprs"] = kernel.vgprs;
   return object;
@@ -42,6 +44,7 @@ json::value to_json(const KernelInfo& kernel) {
 json::value to_json(const TargetInfo& target) {
   json::object object;
   object["base"] = text_value(target.base);
+  object["clang_version"] = text_value(target.clang_version);
   object["file"] = text_value(target.file);
   json::array kernels;
   for (const KernelInfo& kernel : target.kernels) kernels.push_back(to_json(kernel));
@@ -132,18 +135,21 @@ class Members {
 
 // The readers below give the error's text, empty if there is none.
 std::string read(const json::value& value, const std::string& where, KernelInfo& kernel) {
-  Members members(value, where, {"lds_bytes", "name", "sgprs", "vgpr_spills", "vgprs"});
+  Members members(value, where, {"lds_bytes", "name", "private_bytes", "sgprs", "sgpr_spills", "vgpr_spills", "vgprs"});
   kernel.lds_bytes = members.number("lds_bytes");
   kernel.name = members.text("name");
+  kernel.private_bytes = members.number("private_bytes");
   kernel.sgprs = members.number32("sgprs");
+  kernel.sgpr_spills = members.number32("sgpr_spills");
   kernel.vgpr_spills = members.number32("vgpr_spills");
   kernel.vgprs = members.number32("vgprs");
   return members.error();
 }
 
 std::string read(const json::value& value, const std::string& where, TargetInfo& target) {
-  Members members(value, where, {"base", "file", "kernels", "scratch_bytes", "target"});
+  Members members(value, where, {"base", "clang_version", "file", "kernels", "scratch_bytes", "target"});
   target.base = members.text("base");
+  target.clang_version = members.text("clang_version");
   target.file = members.text("file");
   members.elements("kernels", [&](const json::value& element, const std::string& place) {
     return read(element, place, target.kernels.emplace_back());
@@ -181,7 +187,6 @@ std::string read(const json::value& value, const std::string& where, VariantInfo
 
 std::string serialize(const Manifest& manifest) {
   json::object object;
-  object["clang_version"] = text_value(manifest.clang_version);
   object["lock_hash"] = text_value(manifest.lock_hash);
   object["model_name"] = text_value(manifest.model_name);
   object["model_sha256"] = text_value(manifest.model_sha256);
@@ -209,10 +214,8 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view what) {
     }
   }
   Manifest manifest;
-  Members members(
-      value, "the manifest",
-      {"clang_version", "lock_hash", "model_name", "model_sha256", "producer", "source_hash", "variants", "version"});
-  manifest.clang_version = members.text("clang_version");
+  Members members(value, "the manifest",
+                  {"lock_hash", "model_name", "model_sha256", "producer", "source_hash", "variants", "version"});
   manifest.lock_hash = members.text("lock_hash");
   manifest.model_name = members.text("model_name");
   manifest.model_sha256 = members.text("model_sha256");

@@ -15,7 +15,6 @@ Manifest sample() {
   manifest.producer = "lowc 0.1.0";
   manifest.source_hash = "abc";
   manifest.lock_hash = "def";
-  manifest.clang_version = "19.1.7 \"quoted\"\n";
   manifest.model_sha256 = std::string(64, '0');
   manifest.model_name = "gr\xc3\xa4ph";
   manifest.variants.push_back({"host", {{"host-x86-64-v3", "variants/host/kernels/host-x86-64-v3.so", 1u << 20, {}}}});
@@ -23,8 +22,11 @@ Manifest sample() {
                     .vgprs = 128,
                     .sgprs = 40,
                     .vgpr_spills = 1,
-                    .lds_bytes = std::numeric_limits<uint64_t>::max()};
-  manifest.variants.push_back({"mi300x", {{"gfx942", "k", 0, {kernel}}, {"gfx950", "k", 7, {}, "gfx942"}}});
+                    .sgpr_spills = 2,
+                    .lds_bytes = std::numeric_limits<uint64_t>::max(),
+                    .private_bytes = 7};
+  manifest.variants.push_back(
+      {"mi300x", {{"gfx942", "k", 0, {kernel}}, {"gfx950", "k", 7, {}, "gfx942", "19.1.7 \"quoted\"\n"}}});
   manifest.variants.push_back({"empty", {}});
   return manifest;
 }
@@ -43,10 +45,9 @@ TEST(Manifest, Text) {
   Manifest manifest;
   manifest.producer = "p";
   manifest.variants = {{"host", {}}};
-  EXPECT_EQ(serialize(manifest),
-            R"({"clang_version":"","lock_hash":"","model_name":"","model_sha256":"","producer":"p","source_hash":"",)"
-            R"("variants":[{"machine":"host","targets":[]}],"version":1})"
-            "\n");
+  EXPECT_EQ(serialize(manifest), R"({"lock_hash":"","model_name":"","model_sha256":"","producer":"p","source_hash":"",)"
+                                 R"("variants":[{"machine":"host","targets":[]}],"version":1})"
+                                 "\n");
 }
 
 TEST(Manifest, ForeignBytesInAName) {

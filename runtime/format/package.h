@@ -47,9 +47,11 @@ using ArchiveIndex = std::map<std::string, ArchiveExtent, std::less<>>;  // by n
 Result<ArchiveIndex> read_archive_index(const ByteSource& source, std::string_view what);
 
 struct KernelInfo {
-  std::string name;
-  uint32_t vgprs = 0, sgprs = 0, vgpr_spills = 0;  // 0 on the host
+  std::string name;               // on a GPU: the entry point, and its kernels' in parentheses
+  uint32_t vgprs = 0, sgprs = 0;  // 0 on the host
+  uint32_t vgpr_spills = 0, sgpr_spills = 0;
   uint64_t lds_bytes = 0;
+  uint64_t private_bytes = 0;  // of a lane, in memory: what registers have no room for
   bool operator==(const KernelInfo&) const = default;
 };
 struct TargetInfo {
@@ -58,6 +60,7 @@ struct TargetInfo {
   uint64_t scratch_bytes = 0;  // that an entry point needs for each tile at work
   std::vector<KernelInfo> kernels;
   std::string base = {};  // the variant's target whose entry points stand in for those that this object lacks; "": none
+  std::string clang_version = {};  // "clang version 19.1.7", which made the object
   bool operator==(const TargetInfo&) const = default;
 };
 struct VariantInfo {
@@ -69,7 +72,6 @@ struct Manifest {
   std::string producer;     // "lowc 0.1.0"
   std::string source_hash;  // of lowc's own sources
   std::string lock_hash;    // of flake.lock
-  std::string clang_version;
   std::string model_sha256;
   std::string model_name;  // the graph's name in the model, not a path
   std::vector<VariantInfo> variants;
