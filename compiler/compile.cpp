@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/codegen/merge_kernels.h"
+#include "compiler/kernels/families/gemm.h"
 #include "compiler/routines/routines.h"
 #include "runtime/base/within_memory.h"
 
@@ -79,9 +80,23 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
   return targets;
 }
 
+namespace {
+
+std::optional<std::vector<DType>> fp8_products(const Machine& machine) {
+  if (!machine.global_memory || gemm_configurations(machine).packs) return std::nullopt;
+  std::vector<DType> formats;
+  for (const DType format : {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz})
+    if (matmul_rate(machine, format, format).a == format) formats.push_back(format);
+  return formats;
+}
+
+}  // namespace
+
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options) {
   return within_memory("passes", [&]() -> Result<Graph> {
-    LOW_TRY(Graph graph, run_passes(model, options));
+    PassOptions of_machine = options;
+    of_machine.fp8_products = fp8_products(machine);
+    LOW_TRY(Graph graph, run_passes(model, of_machine));
     if (machine.global_memory) return graph;
     return legalize_for_distributed_memory(graph, options);
   });
