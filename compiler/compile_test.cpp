@@ -488,5 +488,23 @@ TEST(Pipeline, MoreKernelRunsThanMemoryAllowsAreRefused) {
       << planned.error().message;
 }
 
+// A running sum is one tile's work.
+TEST(Pipeline, GpusCountElementsIn32Bits) {
+  for (const int64_t length : {int64_t{1} << 30, int64_t{1} << 31}) {
+    GraphBuilder builder;
+    builder.output("y", builder.cumulative({.axis = 0}, builder.input("x", {DType::f32, {length}})));
+    const Graph graph = *std::move(builder).finish();
+    ThreadPool pool(1);
+    CompileOptions options;
+    options.targets = {"gfx942"};
+    const auto lowered = lower_graph(graph, options, pool);
+    EXPECT_EQ(lowered.has_value(), length < int64_t{1} << 31);
+    if (lowered.has_value()) continue;
+    EXPECT_EQ(lowered.error().kind, ErrorKind::unsupported);
+    EXPECT_NE(lowered.error().message.find("2147483648 elements on one tile of machine mi300x"), std::string::npos)
+        << lowered.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace low

@@ -1,4 +1,7 @@
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 
 #include "compiler/codegen/codegen.h"
 #include "runtime/format/commands.h"
@@ -140,6 +143,39 @@ class ProgramBuilder {
   Program program_;
 };
 
+// GPUs' kernels count the elements of a run in 32 bits; of a product those of its result, and the depth.
+Result<void> check_gpu_counts(const TileGraph& graph, const Schedule& schedule) {
+  constexpr double most = std::numeric_limits<int32_t>::max();
+  double elements = 0;
+  const auto count = [&](std::span<const int64_t> extents) {
+    double product = 1;
+    for (const int64_t extent : extents) product *= static_cast<double>(extent);
+    elements = std::max(elements, product);
+  };
+  const auto count_copy = [&](const CopyDescriptor& descriptor) {
+    double product = static_cast<double>(descriptor.chunk);
+    for (const int64_t extent : descriptor.counts) product *= static_cast<double>(extent);
+    elements = std::max(elements, product);
+  };
+  for (const KernelRun& run : graph.runs()) {
+    const Shape& extents = graph.extents(run);
+    const KernelContract& contract = graph.contract(run);
+    if (matrix_flop(contract, extents) > 0) {
+      count(extents.extents().first(2));
+      for (const int64_t extent : extents) count({&extent, 1});
+    } else {
+      count(extents.extents());
+    }
+  }
+  for (const LocalCopy& copy : graph.copies()) count_copy(graph.descriptor(copy));
+  for (const Pull& pull : schedule.pulls) count_copy(schedule.descriptors[pull.descriptor.index]);
+  if (elements <= most) return {};
+  return fail(
+      ErrorKind::unsupported,
+      fmt::format("a kernel would handle {:.0f} elements on one tile of machine {}, whose kernels count to {:.0f}",
+                  elements, graph.machine(), most));
+}
+
 }  // namespace
 
 Result<Program> lower_program(const TileGraph& graph, const Placement& placement, const Schedule& schedule,
@@ -147,6 +183,7 @@ Result<Program> lower_program(const TileGraph& graph, const Placement& placement
   if (!machine.global_memory)
     return fail(ErrorKind::unsupported,
                 "machine " + machine.name + " has no code generation: it plans and interprets only");
+  if (!machine.logical_tiles) LOW_TRY_VOID(check_gpu_counts(graph, schedule));
   return ProgramBuilder(graph, placement, schedule, kernels).build();
 }
 

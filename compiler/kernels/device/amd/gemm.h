@@ -13,9 +13,9 @@
 
 namespace low::device {
 
-// write(row, column, sum) by whoever holds it.
-template <typename Kernel, typename Write>
-LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
+// with_write(use) calls use(write) when there are sums; write(row, column, sum) by whoever holds it.
+template <typename Kernel, typename WithWrite>
+LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, WithWrite with_write) {
   constexpr MatrixInstruction instruction = Kernel::instruction;
   constexpr GemmConfiguration configuration = Kernel::configuration;
   using A = typename Kernel::A;
@@ -33,7 +33,8 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
                 wave_n = configuration.block_n / configuration.waves_n;
   constexpr int fragments_m = wave_m / instruction.m, fragments_n = wave_n / instruction.n;
 
-  const i64 m = operands.extent(0), n = operands.extent(1), k = operands.extent(2);
+  const int m = static_cast<int>(operands.extent(0)), n = static_cast<int>(operands.extent(1)),
+            k = static_cast<int>(operands.extent(2));
   const auto* const a = operands.address<const typename A::Type>(0);
   const auto* const b = operands.address<const typename B::Type>(1);
   const i64 a_row = operands.template stride<A>(0, 0), a_k = operands.template stride<A>(0, 1);
@@ -47,10 +48,10 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
   const int row0 = wave / configuration.waves_n * wave_m, column0 = wave % configuration.waves_n * wave_n;
   const Element a_at = element_at(instruction.a_layout, in_wave, 0);
   const Element b_at = element_at(instruction.b_layout, in_wave, 0);
-  for (i64 m0 = 0; m0 < m; m0 += configuration.block_m) {
-    for (i64 n0 = 0; n0 < n; n0 += configuration.block_n) {
+  for (int m0 = 0; m0 < m; m0 += configuration.block_m) {
+    for (int n0 = 0; n0 < n; n0 += configuration.block_n) {
       Sums<instruction> sums[fragments_m][fragments_n] = {};
-      for (i64 k0 = 0; k0 < k; k0 += step) {
+      for (int k0 = 0; k0 < k; k0 += step) {
         stage_a.template fill<typename Kernel::RoundedA, A, 1>(a + m0 * a_row + k0 * a_k, a_row, a_k, m - m0, k - k0,
                                                                wide_a);
         stage_b.template fill<typename Kernel::RoundedB, B, 0>(b + n0 * b_row + k0 * b_k, b_row, b_k, n - n0, k - k0,
@@ -76,23 +77,29 @@ LOW_INLINE void gemm_blocks(const Operands& operands, Lds lds, Write write) {
         }
         barrier();
       }
+      // Anew for every few elements: what the epilogue works with would otherwise take more registers than there are.
 #pragma unroll
       for (int i = 0; i < fragments_m; ++i)
+        with_write([&](auto write) __attribute__((always_inline)) {
 #pragma unroll
-        for (int j = 0; j < fragments_n; ++j)
+          for (int j = 0; j < fragments_n; ++j) {
+            const int rows = anew(m), columns = anew(n);
 #pragma unroll
-          for (int item = 0; item < items_of(instruction.c_layout); ++item) {
-            const Element at = element_at(instruction.c_layout, in_wave, item);
-            const i64 row = m0 + row0 + i * instruction.m + at.m, column = n0 + column0 + j * instruction.n + at.n;
-            if (row < m && column < n) write(row, column, static_cast<typename Kernel::Accumulate>(sums[i][j][item]));
+            for (int item = 0; item < items_of(instruction.c_layout); ++item) {
+              const Element at = element_at(instruction.c_layout, in_wave, item);
+              const int row = m0 + row0 + i * instruction.m + at.m, column = n0 + column0 + j * instruction.n + at.n;
+              if (row < rows && column < columns)
+                write(row, column, static_cast<typename Kernel::Accumulate>(sums[i][j][item]));
+            }
           }
+        });
     }
   }
 }
 
 // The plain way.
-template <typename Kernel, typename Write>
-LOW_INLINE void gemm_elements(const Operands& operands, Write write) {
+template <typename Kernel, typename WithWrite>
+LOW_INLINE void gemm_elements(const Operands& operands, WithWrite with_write) {
   using A = typename Kernel::A;
   using B = typename Kernel::B;
   using Sum = typename Kernel::Accumulate;
@@ -110,27 +117,25 @@ LOW_INLINE void gemm_elements(const Operands& operands, Write write) {
       const auto y = convert<typename Kernel::RoundedB>(b.read(i * b_k + column * b_column));
       sum = add(sum, mul(convert<Sum>(x), convert<Sum>(y)));
     }
-    write(row, column, sum);
+    with_write([&](auto write) __attribute__((always_inline)) { write(row, column, sum); });
   }
 }
 
-template <typename Kernel, typename Result, typename... Extras, int... index>
-LOW_INLINE void gemm_with_extras(const Operands& operands, Lds lds, List<Extras...>, Indices<index...>) {
+// The epilogue's operands, in registers only as long as `use` runs.
+template <typename Kernel, typename Result, typename... Extras, int... index, typename Use>
+LOW_INLINE void with_epilogue(const abi::Launch& launch, CommandPointer command, List<Extras...>, Indices<index...>,
+                              Use use) {
+  const Operands operands = operands_anew<Kernel>(launch, command);
   constexpr int last = 2 + sizeof...(Extras);
   const Place<typename Result::Type> result(operands, last);
   const i64 result_row = operands.template stride<Result>(last, 0),
             result_column = operands.template stride<Result>(last, 1);
   [&](Place<const typename Extras::Type>... extras) __attribute__((always_inline)) {
-    const auto write = [&](i64 row, i64 column, typename Kernel::Accumulate sum) __attribute__((always_inline)) {
+    use([&](i64 row, i64 column, typename Kernel::Accumulate sum) __attribute__((always_inline)) {
       result.write(row * result_row + column * result_column,
                    Kernel::body(sum, extras.read(row * operands.template stride<Extras>(2 + index, 0) +
                                                  column * operands.template stride<Extras>(2 + index, 1))...));
-    };
-    if constexpr (Kernel::instruction.lanes == 0) {
-      gemm_elements<Kernel>(operands, write);
-    } else {
-      gemm_blocks<Kernel>(operands, lds, write);
-    }
+    });
   }(Place<const typename Extras::Type>(operands, 2 + index)...);
 }
 
@@ -138,8 +143,15 @@ template <typename Kernel>
 LOW_KERNEL void gemm(const abi::Launch& launch, CommandPointer command, Lds lds) {
   const Operands operands = operands_of<Kernel>(launch, command);
   if (operands.nothing(2)) return;
-  gemm_with_extras<Kernel, typename Kernel::Result>(operands, lds, typename Kernel::Extras{},
-                                                    MakeIndices<Kernel::Extras::size>{});
+  const auto with_write = [&](auto use) __attribute__((always_inline)) {
+    with_epilogue<Kernel, typename Kernel::Result>(launch, command, typename Kernel::Extras{},
+                                                   MakeIndices<Kernel::Extras::size>{}, use);
+  };
+  if constexpr (Kernel::instruction.lanes == 0) {
+    gemm_elements<Kernel>(operands, with_write);
+  } else {
+    gemm_blocks<Kernel>(operands, lds, with_write);
+  }
 }
 
 }  // namespace low::device

@@ -64,11 +64,11 @@ struct Stage {
   // are contiguous elements of Math and begin at multiples of 16 bytes. Lanes that are neighbours take neighbours in
   // memory.
   template <typename Rounded, typename Operand, int k_axis>
-  LOW_INLINE void fill(const typename Operand::Type* from, i64 row_stride, i64 k_stride, i64 rows_left, i64 k_left,
+  LOW_INLINE void fill(const typename Operand::Type* from, i64 row_stride, i64 k_stride, int rows_left, int k_left,
                        bool wide) const {
     using T = typename Operand::Type;
     constexpr bool k_first = Operand::axes[k_axis] == Access::unit;
-    const int row_limit = static_cast<int>(smaller(rows_left, rows)), k_limit = static_cast<int>(smaller(k_left, step));
+    const int row_limit = rows_left < rows ? rows_left : rows, k_limit = k_left < step ? k_left : step;
     // Rolled: the addresses of all chunks at once would take the registers of the sums.
 #pragma clang loop unroll(disable)
     for (int begin = 0; begin < chunks; begin += workgroup_lanes) {
@@ -84,10 +84,10 @@ struct Stage {
         struct Items {
           Math item[chunk_items];
         } items{};
+        const i64 next = anew(k_stride);  // all of its multiples would take as many registers
 #pragma unroll
         for (int i = 0; i < chunk_items; ++i)
-          if (row < row_limit && k + i < k_limit)
-            items.item[i] = to_math<Math, Rounded>(load_global(first + i * k_stride));
+          if (row < row_limit && k + i < k_limit) items.item[i] = to_math<Math, Rounded>(load_global(first + i * next));
         chunk = bits_as<Chunk>(items);
       }
       store_lds(base + (row * pitch + k * static_cast<int>(sizeof(Math))), chunk);
