@@ -91,7 +91,8 @@ struct StateRows {
 };
 
 template <typename Kernel>
-LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
+LOW_INLINE void attention_blocks(const abi::Launch& launch, CommandPointer command, Lds lds) {
+  const Operands operands = operands_of<Kernel>(launch, command);
   constexpr MatrixInstruction scores = Kernel::scores, values = Kernel::values;
   constexpr AttentionConfiguration configuration = Kernel::configuration;
   constexpr int keys = configuration.keys, waves = workgroup_lanes / scores.lanes, wave_rows = scores.m;
@@ -109,7 +110,7 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
   static_assert(items == items_of(values.c_layout));
   constexpr int depth = configuration.d / scores.k, blocks = keys / scores.n, columns = configuration.dv / values.n;
 
-  const i64 m = operands.extent(0), n = operands.extent(1);
+  const int m = static_cast<int>(operands.extent(0)), n = static_cast<int>(operands.extent(1));
   const Scores<Kernel, f32> score(operands);
   const auto* const q = operands.address<const typename Q::Type>(0);
   const auto* const k = operands.address<const typename K::Type>(1);
@@ -130,15 +131,15 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
   const auto row_of = [&](int item)
                           __attribute__((always_inline)) { return element_at(scores.c_layout, in_wave, item).m; };
 
-  for (i64 block = 0; block < m; block += waves * wave_rows) {
-    const i64 first = block + wave * wave_rows;  // row of this wave
+  for (int block = 0; block < m; block += waves * wave_rows) {
+    const int first = block + wave * wave_rows;  // row of this wave
     BitsQ rows_q[depth];
 #pragma unroll
     for (int f = 0; f < depth; ++f) {
       struct Items {
         ScoreMath item[sizeof(BitsQ) / sizeof(ScoreMath)];
       } some{};
-      const i64 row = first + q_at.m;
+      const int row = first + q_at.m;
       const int at = f * scores.k + q_at.k;
 #pragma unroll
       for (int i = 0; i < static_cast<int>(sizeof(BitsQ) / sizeof(ScoreMath)); ++i)
@@ -154,7 +155,7 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
       const StateRows<typename Kernel::State, const f32> state(operands, Kernel::state);
 #pragma unroll
       for (int i = 0; i < items; ++i) {
-        const i64 row = first + row_of(i);
+        const int row = first + row_of(i);
         if (row >= m) continue;
         largest[i] = load_global(state.at(row, Kernel::dv));
         total[i] = load_global(state.at(row, Kernel::dv + 1));
@@ -164,8 +165,8 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
       }
     }
 
-    const i64 needed = score.needed(smaller(block + waves * wave_rows, m), n);
-    for (i64 key = 0; key < needed; key += keys) {
+    const int needed = static_cast<int>(score.needed(smaller(block + waves * wave_rows, m), n));
+    for (int key = 0; key < needed; key += keys) {
       stage_k.template fill<Math, K, 1>(k + key * k_key, k_key, k_d, n - key, Kernel::d, wide_k);
       stage_v.template fill<Math, V, 0>(v + key * v_key, v_c, v_key, Kernel::dv, n - key, false);
       barrier();
@@ -180,11 +181,11 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
       f32 factor[items];
 #pragma unroll
       for (int i = 0; i < items; ++i) {
-        const i64 row = first + row_of(i);
+        const int row = first + row_of(i);
         f32 most = largest[i];
 #pragma unroll
         for (int b = 0; b < blocks; ++b) {
-          const i64 at = key + b * scores.n + column;
+          const int at = key + b * scores.n + column;
           s[b][i] = row < m && at < n ? score.finished(s[b][i], row, at) : -math::infinity_f32;
           most = s[b][i] > most ? s[b][i] : most;
         }
@@ -220,10 +221,11 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
 
 #pragma unroll
     for (int i = 0; i < items; ++i) {
-      const i64 row = first + row_of(i);
+      const int row = first + row_of(i);
       if (row >= m) continue;
+      const Operands last = operands_anew<Kernel>(launch, command);
       if constexpr (Kernel::partial) {
-        const StateRows<typename Kernel::Result, f32> state(operands, Kernel::extras);
+        const StateRows<typename Kernel::Result, f32> state(last, Kernel::extras);
         if (column == 0) {
           store_global(state.at(row, Kernel::dv), largest[i]);
           store_global(state.at(row, Kernel::dv + 1), total[i]);
@@ -232,7 +234,7 @@ LOW_INLINE void attention_blocks(const Operands& operands, Lds lds) {
         for (int c = 0; c < columns; ++c)
           if (c * values.n + column < Kernel::dv) store_global(state.at(row, c * values.n + column), sums[c][i]);
       } else {
-        const auto write = attention_result<Kernel, typename Kernel::Result>(operands, typename Kernel::Extras{},
+        const auto write = attention_result<Kernel, typename Kernel::Result>(last, typename Kernel::Extras{},
                                                                              MakeIndices<Kernel::Extras::size>{});
 #pragma unroll
         for (int c = 0; c < columns; ++c) {
@@ -346,7 +348,7 @@ LOW_KERNEL void attention(const abi::Launch& launch, CommandPointer command, Lds
   if constexpr (Kernel::scores.lanes == 0) {
     attention_rows_in_turn<Kernel>(operands, lds);
   } else {
-    attention_blocks<Kernel>(operands, lds);
+    attention_blocks<Kernel>(launch, command, lds);
   }
 }
 
