@@ -64,15 +64,20 @@ int weight_type(Numbers numbers) {
 }
 
 void append_number(std::string& raw, double value, Numbers numbers) {
-  const DType type = numbers == Numbers::f16 ? DType::f16 : DType::f32;
-  const uint64_t bits = encode(type, value, Overflow::propagate);
-  for (size_t i = 0; i < byte_size(type); ++i) raw.push_back(static_cast<char>(bits >> (8 * i)));
+  if (numbers == Numbers::f16) {
+    const auto bits = static_cast<uint16_t>(encode(DType::f16, value, Overflow::propagate));
+    raw.append(reinterpret_cast<const char*>(&bits), sizeof bits);
+  } else {
+    const auto number = static_cast<float>(value);
+    raw.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
 }
 
 // [inputs, outputs], row-major.
 void append_weight(std::string& raw, const Linear& linear, int block, Numbers numbers) {
   const Random random(linear.weight, block);
   const int64_t count = linear.inputs * linear.outputs;
+  raw.reserve(raw.size() + static_cast<size_t>(count) * sizeof(float));
   if (is_quantized(numbers)) {
     std::array<char, byte_sums> codes{};
     for (uint32_t i = 0; i < byte_sums; ++i) codes[i] = weight_code(numbers, weight_unit(numbers) * normal(i));
@@ -83,9 +88,11 @@ void append_weight(std::string& raw, const Linear& linear, int block, Numbers nu
   }
   std::vector<double> deviation;
   for (int64_t n = 0; n < linear.outputs; ++n) deviation.push_back(channel_deviation(linear, block, n));
+  std::array<double, byte_sums> normals{};
+  for (uint32_t i = 0; i < byte_sums; ++i) normals[i] = normal(i);
   for (int64_t k = 0; k < linear.inputs; ++k) {
     for (int64_t n = 0; n < linear.outputs; ++n) {
-      append_number(raw, normal(random.byte_sum(k * linear.outputs + n)) * deviation[static_cast<size_t>(n)], numbers);
+      append_number(raw, normals[random.byte_sum(k * linear.outputs + n)] * deviation[static_cast<size_t>(n)], numbers);
     }
   }
 }
