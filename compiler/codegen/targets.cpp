@@ -74,7 +74,7 @@ constexpr SourceKind amd_source{.kernels = "compiler/kernels/device/amd/",
                                     "LOW_ENTRY(low_entry_{0}) {{\n"
                                     "  using namespace low::device;\n"
                                     "  LOW_LDS(scratch, {3});\n"
-                                    "  const u32 tile = tile_of_workgroup<{1}, {2}>(workgroup());\n"};
+                                    "  const u32 tile = tile_of_workgroup(workgroup(), {1}, {2});\n"};
 
 // HIP mode, for the size of a workgroup is an attribute that plain C++ mode does not know. No header, no library, no
 // hash of a path. Code object version 5 is what all of ROCm from 5.2 on takes.
@@ -122,9 +122,9 @@ constexpr const char* gfx1201[] = {"--offload-arch=gfx1201", "-mcumode", "-DLOW_
 constexpr CodegenTarget gpu(const device::Chip& chip, std::string_view macro, std::span<const char* const> options) {
   return {chip.target, &amd, macro, options, {}, "", &chip};
 }
-// The checks of the shim take most of the time that such code runs. Loops need not be unrolled where registers can be
-// picked by number.
-constexpr const char* simt_options[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3", "-O1", "-mllvm",
+// Most of such code runs a few times, behind the checks of the shim: compiling it takes longer than running it. Loops need
+// not be unrolled where registers can be picked by number.
+constexpr const char* simt_options[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3", "-O0", "-mllvm",
                                         "-pragma-unroll-threshold=1",        "-DLOW_ISA_SIMT"};
 constexpr CodegenTarget simt_of(std::string_view name, const device::Chip& chip, std::string_view macro) {
   return {name, &simt, macro, simt_options, {}, "", &chip};

@@ -1,5 +1,7 @@
 #include "hwtests/simt/shadow.h"
 
+#include <span>
+
 namespace low::simt {
 namespace {
 
@@ -37,14 +39,13 @@ uint64_t joined(uint64_t earlier, uint64_t now) {
 }  // namespace
 
 void Shadow::set_written(uint64_t begin, uint64_t bytes) {
-  for (uint64_t i = begin; i < begin + bytes; ++i) bytes_[i].write = before;
+  for (Byte& byte : std::span(bytes_).subspan(begin, bytes)) byte.write = before;
 }
 
 std::string_view Shadow::read(uint64_t begin, uint32_t bytes, const Actor& actor) {
   const uint64_t now = packed(actor);
   std::string_view problem;
-  for (uint64_t i = begin; i < begin + bytes; ++i) {
-    Byte& byte = bytes_[i];
+  for (Byte& byte : std::span(bytes_).subspan(begin, bytes)) {
     if (byte.write == 0) problem = "reads what nobody wrote";
     if (races(byte.write, now)) problem = "reads what another lane writes, without a barrier between them";
     byte.read = joined(byte.read, now);
@@ -55,8 +56,7 @@ std::string_view Shadow::read(uint64_t begin, uint32_t bytes, const Actor& actor
 std::string_view Shadow::write(uint64_t begin, uint32_t bytes, const Actor& actor) {
   const uint64_t now = packed(actor);
   std::string_view problem;
-  for (uint64_t i = begin; i < begin + bytes; ++i) {
-    Byte& byte = bytes_[i];
+  for (Byte& byte : std::span(bytes_).subspan(begin, bytes)) {
     if (races(byte.write, now)) problem = "writes what another lane writes, without a barrier between them";
     if (races(byte.read, now)) problem = "writes what another lane reads, without a barrier between them";
     byte.write = now;

@@ -1,6 +1,7 @@
 #include "hwtests/simt/simt.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 
@@ -8,6 +9,7 @@
 
 #include "compiler/kernels/device/amd/simt_shim.h"
 #include "hwtests/simt/fiber.h"
+#include "hwtests/simt/matrix.h"
 #include "runtime/host/code.h"
 
 namespace low::simt {
@@ -28,6 +30,7 @@ struct Lane {
   const void* in = nullptr;  // of a meeting
   void* out = nullptr;
   WaveFunction function = nullptr;
+  const device::MatrixInstruction* row = nullptr;
   std::optional<Fiber> fiber;
 };
 
@@ -55,9 +58,10 @@ const device::Chip& chip_of(std::string_view target) {
 }
 
 struct Gpu::State {
-  explicit State(const device::Chip& known) : chip(known), stacks(thread_stacks()) {}
+  explicit State(const device::Chip& known) : chip(known), matrices(known), stacks(thread_stacks()) {}
 
   const device::Chip& chip;
+  MatrixModel matrices;
   const FiberStacks& stacks;
   std::deque<Memory> memories;
   std::vector<std::string> findings;
@@ -68,9 +72,10 @@ struct Gpu::State {
   Code::Entry entry = nullptr;
   const abi::Launch* launch = nullptr;
   uint32_t workgroup = 0, lane = 0, epoch = 0, lds_bytes = 0;
-  std::vector<Lane> lanes;
+  std::array<Lane, device::workgroup_lanes> lanes{};
   std::vector<unsigned char> lds;
   std::optional<Shadow> lds_shadow;
+  bool lds_used = false;                         // since it was made
   alignas(64) unsigned char elsewhere[64] = {};  // where accesses go that are errors
 
   // Made once: a page fault for each page of them is most of what a short launch costs.
@@ -122,6 +127,7 @@ struct Gpu::State {
       return error_place();
     }
     if (offset % bytes != 0) find(fmt::format("{} bytes of LDS at {}, which is no multiple", bytes, offset), site);
+    lds_used = true;
     const std::string_view problem =
         access == Access::read ? lds_shadow->read(offset, bytes, actor()) : lds_shadow->write(offset, bytes, actor());
     if (!problem.empty()) find(fmt::format("{} (byte {} of LDS)", problem, offset), site);
@@ -134,8 +140,10 @@ struct Gpu::State {
     const auto available = static_cast<uint32_t>(chip.lds_bytes);
     if (bytes > available) find(fmt::format("declares {} bytes of LDS; there are {}", bytes, available), 0);
     lds_bytes = std::min(bytes, available);
+    if (!lds_used && lds_shadow && lds_shadow->size() == lds_bytes) return;
     lds.assign(lds_bytes, 0xff);
     lds_shadow.emplace(lds_bytes, false);
+    lds_used = false;
   }
 
   void wait_at(Lane::At at, uint32_t site) {
@@ -145,11 +153,12 @@ struct Gpu::State {
     self.fiber->wait();
   }
 
-  void meet(const void* in, void* out, WaveFunction function, uint32_t site) {
+  void meet(const void* in, void* out, WaveFunction function, const device::MatrixInstruction* row, uint32_t site) {
     Lane& self = lanes[lane];
     self.in = in;
     self.out = out;
     self.function = function;
+    self.row = row;
     wait_at(Lane::At::meeting, site);
   }
 
@@ -165,16 +174,21 @@ struct Gpu::State {
     for (uint32_t first = 0; first < lanes.size(); first += chip.wave_lanes) {
       const std::span<Lane> wave(&lanes[first], chip.wave_lanes);
       const bool met = std::ranges::all_of(wave, [&](const Lane& one) {
-        return one.at == Lane::At::meeting && one.site == wave[0].site && one.function == wave[0].function;
+        return one.at == Lane::At::meeting && one.site == wave[0].site && one.function == wave[0].function &&
+               one.row == wave[0].row;
       });
       if (!met) continue;
-      std::vector<const void*> in;
-      std::vector<void*> out;
-      for (const Lane& one : wave) {
-        in.push_back(one.in);
-        out.push_back(one.out);
+      const void* in[device::workgroup_lanes];
+      void* out[device::workgroup_lanes];
+      for (size_t i = 0; i < wave.size(); ++i) {
+        in[i] = wave[i].in;
+        out[i] = wave[i].out;
       }
-      wave[0].function(in.data(), out.data());
+      if (wave[0].row != nullptr) {
+        matrices.multiply(*wave[0].row, in, out);
+      } else {
+        wave[0].function(in, out);
+      }
       ++meetings;
       for (Lane& one : wave) one.at = Lane::At::running;
       any = true;
@@ -198,8 +212,10 @@ struct Gpu::State {
     workgroup = number;
     epoch = 0;
     lds_bytes = 0;
-    lanes = std::vector<Lane>(device::workgroup_lanes);
-    for (uint32_t i = 0; i < lanes.size(); ++i) lanes[i].fiber.emplace(stacks.bottom(i), run_lane, this);
+    for (uint32_t i = 0; i < lanes.size(); ++i) {
+      lanes[i].at = Lane::At::running;
+      lanes[i].fiber.emplace(stacks.bottom(i), run_lane, this);
+    }
     State* const outer = std::exchange(current, this);
     while (true) {
       for (lane = 0; lane < lanes.size(); ++lane)
@@ -244,7 +260,9 @@ Result<Code> Code::load(std::span<const std::byte> object, uint32_t entries, std
                                        uint32_t site) { return State::current->local(offset, bytes, access, site); },
                              .barrier = [](uint32_t site) { State::current->wait_at(Lane::At::barrier, site); },
                              .meet = [](const void* in, void* out, WaveFunction function,
-                                        uint32_t site) { State::current->meet(in, out, function, site); }};
+                                        uint32_t site) { State::current->meet(in, out, function, nullptr, site); },
+                             .multiply = [](const MatrixItems& in, void* out, const device::MatrixInstruction& row,
+                                            uint32_t site) { State::current->meet(&in, out, nullptr, &row, site); }};
   LOW_TRY(HostCode library, HostCode::load(object, entries, what));
   auto** const place = static_cast<const Shim**>(library.symbol("low_simt_shim"));
   if (place == nullptr)
@@ -273,14 +291,9 @@ void Gpu::set_written(const unsigned char* begin, uint64_t bytes) {
   LOW_CHECK(bytes == 0);
 }
 
-void Gpu::launch(Code::Entry entry, const abi::Launch& launch, uint32_t workgroups) {
+void Gpu::launch(Code::Entry entry, const abi::Launch& launch, std::span<const uint32_t> workgroups) {
   ++state_->launches;
-  for (uint32_t i = 0; i < workgroups; ++i) state_->run_workgroup(entry, launch, i);
-}
-
-void Gpu::launch_one(Code::Entry entry, const abi::Launch& launch, uint32_t workgroup) {
-  ++state_->launches;
-  state_->run_workgroup(entry, launch, workgroup);
+  for (const uint32_t workgroup : workgroups) state_->run_workgroup(entry, launch, workgroup);
 }
 
 const std::vector<std::string>& Gpu::findings() const { return state_->findings; }

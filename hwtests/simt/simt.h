@@ -53,10 +53,8 @@ class Gpu {
   void add_memory(std::span<unsigned char> memory, bool written, bool read_only = false);
   void set_written(const unsigned char* begin, uint64_t bytes);
 
-  // Runs all workgroups to their ends, or until something is found that lets one of them not go on.
-  void launch(Code::Entry entry, const abi::Launch& launch, uint32_t workgroups);
-  // Only one of them.
-  void launch_one(Code::Entry entry, const abi::Launch& launch, uint32_t workgroup);
+  // Runs workgroups of these numbers to their ends, or until something is found that lets one of them not go on.
+  void launch(Code::Entry entry, const abi::Launch& launch, std::span<const uint32_t> workgroups);
 
   // What is wrong, in sentences; the first few.
   const std::vector<std::string>& findings() const;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "compiler/codegen/test_kernels.h"
+#include "compiler/kernels/data/workgroups.h"
 #include "hwtests/simt/simt.h"
 
 namespace low::testing {
@@ -19,9 +20,8 @@ const Machine& test_machine() {
 Code load(const CodeObject& object) {
   const auto machine = machine_for_target(object.target);
   LOW_CHECK(machine.has_value());
-  const uint32_t tiles_of_cluster = machine->tiles / machine->clusters;  // as tile_of_workgroup has it
   const device::Chip& chip = simt::chip_of(object.target);
-  const uint32_t workgroup = 1 % tiles_of_cluster * machine->clusters + 1 / tiles_of_cluster;
+  const uint32_t workgroup = device::workgroup_of_tile(1, machine->tiles, machine->clusters);
   auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), 1, object.target);
   if (!code) {
     std::fprintf(stderr, "%s\n", code.error().message.c_str());
@@ -37,7 +37,7 @@ Code load(const CodeObject& object) {
               gpu.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
             if (launch.samples != nullptr)
               gpu.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
-            gpu.launch_one(code->entry(0), launch, workgroup);
+            gpu.launch(code->entry(0), launch, {&workgroup, 1});
             return gpu.findings();
           }};
 }

@@ -20,11 +20,13 @@ enum class Axis { none, m, n, k };
 struct Digit {
   Axis axis = Axis::none;
   int count = 1, stride = 0;
+  constexpr bool operator==(const Digit&) const = default;
 };
 
 // Each outermost digit first.
 struct Layout {
   Digit lane[3] = {}, item[3] = {};
+  constexpr bool operator==(const Layout&) const = default;
 };
 
 struct Element {

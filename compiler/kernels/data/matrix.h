@@ -15,6 +15,7 @@ struct MatrixInstruction {
   int m = 0, n = 0, k = 0;
   int lanes = 0;
   Layout a_layout, b_layout, c_layout;
+  constexpr bool operator==(const MatrixInstruction&) const = default;
 };
 
 // Each element of every operand is held equally often.

@@ -1,17 +1,10 @@
 // How the lanes of a workgroup share the elements of a box, and how a tile goes through its commands.
 #pragma once
 
+#include "compiler/kernels/data/workgroups.h"
 #include "compiler/kernels/device/amd/isa.h"
 
 namespace low::device {
-
-// The tile that a workgroup is. Workgroups whose numbers differ by the number of clusters share a cluster, tiles that
-// are neighbours do.
-template <u32 tiles, u32 clusters>
-LOW_INLINE u32 tile_of_workgroup(u32 number) {
-  if constexpr (tiles % clusters != 0) return number;
-  return number % clusters * (tiles / clusters) + number / clusters;
-}
 
 // run(command) for each of the tile's commands; one begins when all lanes are done with the one before.
 template <typename Run>
