@@ -145,6 +145,35 @@ std::string emit_attention_matrices(const device::Chip& chip, const KernelContra
       matrix_text(chip, choice->values), one.keys, one.d, one.dv, one.score_bytes, one.value_bytes);
 }
 
+std::string configuration_text(const device::Chip& chip, const KernelContract& contract) {
+  const auto product = [&](const MatrixChoice& choice) {
+    const device::MatrixInstruction row = matrix_for(chip, choice.a, choice.b);
+    return fmt::format("{}*{} {}x{}x{}", format_names[static_cast<size_t>(choice.a)],
+                       format_names[static_cast<size_t>(choice.b)], row.m, row.n, row.k);
+  };
+  std::string text(family_name(contract));
+  if (const auto* const gemm = contract.as<GemmKernel>()) {
+    const auto choice = matrix_choice(chip, contract, *gemm);
+    if (!choice) return text + ", elements in turn";
+    const device::GemmConfiguration one = for_chip(configuration_of(*gemm), chip);
+    return text + fmt::format(" {}, blocks of {}x{}, {}x{} waves", product(*choice), one.block_m, one.block_n,
+                              one.waves_m, one.waves_n);
+  }
+  if (const auto* const attention = contract.as<AttentionKernel>()) {
+    const auto choice = attention_choice(chip, contract, *attention);
+    if (!choice) return text + ", rows in turn";
+    return text + fmt::format(" {} and {}, {} keys, heads of {} and {}", product(choice->scores),
+                              product(choice->values), choice->configuration.keys, attention->d, attention->dv);
+  }
+  return text;
+}
+
+bool uses_matrices(const device::Chip& chip, const KernelContract& contract) {
+  if (const auto* const gemm = contract.as<GemmKernel>()) return matrix_choice(chip, contract, *gemm).has_value();
+  const auto* const attention = contract.as<AttentionKernel>();
+  return attention != nullptr && attention_choice(chip, contract, *attention).has_value();
+}
+
 uint64_t lds_bytes(const device::Chip& chip, const KernelSet& kernels, size_t entry) {
   uint64_t bytes = 16;
   for (const uint32_t index : kernels.entries[entry]) {

@@ -29,6 +29,12 @@ std::string emit_matrix(const device::Chip& chip, const KernelContract& contract
 std::string emit_attention_matrices(const device::Chip& chip, const KernelContract& contract,
                                     const AttentionKernel& kernel);
 
+// "gemm fp8*fp8 16x16x32, blocks of 128x128, 2x2 waves", "rowwise": how a kernel goes about its work on the chip, for
+// people.
+std::string configuration_text(const device::Chip& chip, const KernelContract& contract);
+// Whether it uses matrix instructions there.
+bool uses_matrices(const device::Chip& chip, const KernelContract& contract);
+
 // Of LDS that an entry point of the chip needs, at least 16.
 uint64_t lds_bytes(const device::Chip& chip, const KernelSet& kernels, size_t entry);
 

@@ -122,10 +122,9 @@ constexpr const char* gfx1201[] = {"--offload-arch=gfx1201", "-mcumode", "-DLOW_
 constexpr CodegenTarget gpu(const device::Chip& chip, std::string_view macro, std::span<const char* const> options) {
   return {chip.target, &amd, macro, options, {}, "", &chip};
 }
-// Most of such code runs a few times, behind the checks of the shim: compiling it takes longer than running it. Loops need
-// not be unrolled where registers can be picked by number.
-constexpr const char* simt_options[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3", "-O0", "-mllvm",
-                                        "-pragma-unroll-threshold=1",        "-DLOW_ISA_SIMT"};
+// Most of such code runs a few times, behind the checks of the shim: compiling it takes longer than running it.
+constexpr const char* simt_options[] = {"--target=x86_64-unknown-linux-gnu", "-march=x86-64-v3", "-O0",
+                                        "-DLOW_ISA_SIMT"};
 constexpr CodegenTarget simt_of(std::string_view name, const device::Chip& chip, std::string_view macro) {
   return {name, &simt, macro, simt_options, {}, "", &chip};
 }

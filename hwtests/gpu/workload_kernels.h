@@ -1,7 +1,7 @@
-// The kernels of the canonical models' packages for a GPU: what there is to be checked of them.
+// The kernels of the canonical models' packages for GPUs: what there is to be checked of them.
 #pragma once
 
-#include <string>
+#include <span>
 #include <vector>
 
 #include "compiler/codegen/codegen.h"
@@ -9,8 +9,8 @@
 
 namespace low::hwtests {
 
-// All workloads' kernels, attention by either algorithm where the model writes it out; runs and entry points included.
-// `pool` plans them.
-Result<KernelSet> workload_kernels(const Machine& machine, ThreadPool& pool);
+// For each machine all workloads' kernels with their runs and entry points, attention by either algorithm where the
+// model writes it out.
+Result<std::vector<KernelSet>> workload_kernels(std::span<const Machine> machines, ThreadPool& pool);
 
 }  // namespace low::hwtests
