@@ -32,7 +32,7 @@ const Machine& test_machine() {
   return host;
 }
 
-Code load(const CodeObject& object) {
+Code load(const CodeObject& object, uint32_t entries) {
   const int file = memfd_create("kernels", MFD_CLOEXEC);
   LOW_CHECK(file >= 0);
   LOW_CHECK(write(file, object.bytes.data(), object.bytes.size()) == static_cast<ssize_t>(object.bytes.size()));
@@ -43,14 +43,17 @@ Code load(const CodeObject& object) {
     std::fprintf(stderr, "%s\n", dlerror());
     std::abort();
   }
-  void* const symbol = dlsym(library, "low_entry_0");
-  LOW_CHECK(symbol != nullptr);
-  const auto entry = reinterpret_cast<abi::HostEntry>(symbol);
+  std::vector<abi::HostEntry> symbols;
+  for (uint32_t i = 0; i < entries; ++i) {
+    void* const symbol = dlsym(library, ("low_entry_" + std::to_string(i)).c_str());
+    LOW_CHECK(symbol != nullptr);
+    symbols.push_back(reinterpret_cast<abi::HostEntry>(symbol));
+  }
   return {.target = object.target,
           .scratch_bytes = object.scratch_bytes,
           .contracts = {},
-          .run = [entry](const abi::Launch& launch, unsigned char* scratch, std::span<const Region>) {
-            entry(&launch, 1, scratch);
+          .run = [symbols](const abi::Launch& launch, unsigned char* scratch, std::span<const Region>) {
+            symbols[entry_for(launch, static_cast<uint32_t>(symbols.size()))](&launch, 1, scratch);
             return std::vector<std::string>();
           }};
 }

@@ -27,7 +27,7 @@ struct Region {
   uint64_t begin = 0, bytes = 0;
 };
 
-// One target's code, with all kernels in low_entry_0. Never unloaded: a few megabytes for the life of a test program.
+// One target's code. Never unloaded: a few megabytes for the life of a test program.
 struct Code {
   std::string target;
   uint64_t scratch_bytes = 0;
@@ -38,7 +38,13 @@ struct Code {
                                          std::span<const Region> regions)>
       run;
 };
-Code load(const CodeObject& object);
+// Of one entry point with all kernels, or of one for each of them.
+Code load(const CodeObject& object, uint32_t entries = 1);
+// The entry point for a launch's command.
+inline uint32_t entry_for(const abi::Launch& launch, uint32_t entries) {
+  const auto kernel = static_cast<uint32_t>(launch.commands[0]);  // the low half of abi::Command's first word
+  return entries == 1 ? 0 : kernel;
+}
 
 // The number of the kernel for runs of these extents, which is added if there is none: runs of other extents may share
 // it.

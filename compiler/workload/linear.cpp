@@ -1,7 +1,9 @@
 #include "compiler/workload/linear.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "onnx.pb.h"
@@ -63,21 +65,21 @@ int weight_type(Numbers numbers) {
                                   : data_type(numbers);
 }
 
+// Of an element, f16 or f32, in its low bytes.
+uint32_t bits_of(double value, Numbers numbers) {
+  if (numbers == Numbers::f16) return static_cast<uint32_t>(encode(DType::f16, value, Overflow::propagate));
+  return std::bit_cast<uint32_t>(static_cast<float>(value));
+}
+
 void append_number(std::string& raw, double value, Numbers numbers) {
-  if (numbers == Numbers::f16) {
-    const auto bits = static_cast<uint16_t>(encode(DType::f16, value, Overflow::propagate));
-    raw.append(reinterpret_cast<const char*>(&bits), sizeof bits);
-  } else {
-    const auto number = static_cast<float>(value);
-    raw.append(reinterpret_cast<const char*>(&number), sizeof number);
-  }
+  const uint32_t bits = bits_of(value, numbers);
+  raw.append(reinterpret_cast<const char*>(&bits), numbers == Numbers::f16 ? sizeof(uint16_t) : sizeof bits);
 }
 
 // [inputs, outputs], row-major.
 void append_weight(std::string& raw, const Linear& linear, int block, Numbers numbers) {
   const Random random(linear.weight, block);
   const int64_t count = linear.inputs * linear.outputs;
-  raw.reserve(raw.size() + static_cast<size_t>(count) * sizeof(float));
   if (is_quantized(numbers)) {
     std::array<char, byte_sums> codes{};
     for (uint32_t i = 0; i < byte_sums; ++i) codes[i] = weight_code(numbers, weight_unit(numbers) * normal(i));
@@ -90,9 +92,14 @@ void append_weight(std::string& raw, const Linear& linear, int block, Numbers nu
   for (int64_t n = 0; n < linear.outputs; ++n) deviation.push_back(channel_deviation(linear, block, n));
   std::array<double, byte_sums> normals{};
   for (uint32_t i = 0; i < byte_sums; ++i) normals[i] = normal(i);
+  const size_t size = numbers == Numbers::f16 ? sizeof(uint16_t) : sizeof(float);
+  size_t at = raw.size();
+  raw.resize(at + static_cast<size_t>(count) * size);
   for (int64_t k = 0; k < linear.inputs; ++k) {
-    for (int64_t n = 0; n < linear.outputs; ++n) {
-      append_number(raw, normals[random.byte_sum(k * linear.outputs + n)] * deviation[static_cast<size_t>(n)], numbers);
+    for (int64_t n = 0; n < linear.outputs; ++n, at += size) {
+      const double value = normals[random.byte_sum(k * linear.outputs + n)] * deviation[static_cast<size_t>(n)];
+      const uint32_t bits = bits_of(value, numbers);
+      std::memcpy(&raw[at], &bits, size);
     }
   }
 }

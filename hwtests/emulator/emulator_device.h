@@ -22,10 +22,11 @@ class EmulatorDevice final : public hwtests::MemoryDevice {
 
   const Counts& counts() const { return counts_; }
 
- private:
+  // Of a program that need not be in a package.
   Result<void> run_program(const Program& program, std::span<const std::byte> object, hwtests::MemoryBuffer& arena,
                            const hwtests::MemoryBuffer& parameters) override;
 
+ private:
   std::string checkout_, cache_folder_;
   Counts counts_;
 };

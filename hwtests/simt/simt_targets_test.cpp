@@ -1,4 +1,5 @@
-// The target of this program's tests of kernels: the SIMT one that LOW_SIMT_TARGET names, or gfx942's.
+// The target of this program's tests of kernels: the SIMT one that LOW_SIMT_TARGET names, or gfx942's; "all": of all
+// chips.
 #include <cstdlib>
 
 #include "compiler/codegen/test_kernels.h"
@@ -9,6 +10,11 @@ namespace low::testing {
 
 std::vector<std::string> test_targets() {
   const char* const named = std::getenv("LOW_SIMT_TARGET");
+  if (named != nullptr && std::string_view(named) == "all") {
+    std::vector<std::string> targets;
+    for (const device::Chip* chip : device::chips) targets.push_back(std::string("simt-") + chip->target);
+    return targets;
+  }
   return {named != nullptr ? named : "simt-gfx942"};
 }
 
@@ -17,12 +23,12 @@ const Machine& test_machine() {
   return machine;
 }
 
-Code load(const CodeObject& object) {
+Code load(const CodeObject& object, uint32_t entries) {
   const auto machine = machine_for_target(object.target);
   LOW_CHECK(machine.has_value());
   const device::Chip& chip = simt::chip_of(object.target);
   const uint32_t workgroup = device::workgroup_of_tile(1, machine->tiles, machine->clusters);
-  auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), 1, object.target);
+  auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), entries, object.target);
   if (!code) {
     std::fprintf(stderr, "%s\n", code.error().message.c_str());
     std::abort();
@@ -30,14 +36,14 @@ Code load(const CodeObject& object) {
   return {.target = object.target,
           .scratch_bytes = object.scratch_bytes,
           .contracts = {},
-          .run = [workgroup, &chip, code = std::make_shared<simt::Code>(std::move(*code))](
+          .run = [workgroup, &chip, entries, code = std::make_shared<simt::Code>(std::move(*code))](
                      const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
             simt::Gpu gpu(chip);
             for (const Region& region : regions)
               gpu.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
             if (launch.samples != nullptr)
               gpu.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
-            gpu.launch(code->entry(0), launch, {&workgroup, 1});
+            gpu.launch(code->entry(entry_for(launch, entries)), launch, {&workgroup, 1});
             return gpu.findings();
           }};
 }

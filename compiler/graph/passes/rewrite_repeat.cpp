@@ -22,13 +22,13 @@ struct BodyInput {
 std::optional<Tensor> common_slice(const Tensor& tensor) {
   const int64_t count = tensor.shape()[0];
   if (count < 1) return std::nullopt;
-  Tensor slice(tensor.dtype(), Shape(tensor.shape().extents().subspan(1)));
-  const size_t bytes = slice.bytes().size();
+  const size_t bytes = tensor.bytes().size() / static_cast<size_t>(count);
   for (int64_t i = 0; i < count && bytes > 0; ++i) {
     if (std::memcmp(tensor.bytes().data() + static_cast<size_t>(i) * bytes, tensor.bytes().data(), bytes) != 0) {
       return std::nullopt;
     }
   }
+  Tensor slice(tensor.dtype(), Shape(tensor.shape().extents().subspan(1)));
   std::ranges::copy(tensor.bytes().first(bytes), slice.bytes().begin());
   return slice;
 }

@@ -50,6 +50,13 @@ LOW_INLINE void store_lds(Lds p, T value) {
 
 template <typename T>
 LOW_INLINE T anew(T value) {
+  static_assert(sizeof(T) % 4 == 0);
+  int words[sizeof(T) / 4];
+  __builtin_memcpy(words, &value, sizeof(T));
+#pragma unroll
+  for (int& word : words)
+    word = __builtin_amdgcn_readfirstlane(word);  // clang does not always see that all lanes have the same
+  __builtin_memcpy(&value, words, sizeof(T));
   asm volatile("" : "+s"(value));
   return value;
 }
