@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/gpu_kernels.h"
 #include "compiler/codegen/merge_kernels.h"
+#include "compiler/codegen/targets.h"
 #include "compiler/kernels/families/gemm.h"
 #include "compiler/routines/routines.h"
 #include "runtime/base/within_memory.h"
@@ -82,12 +84,15 @@ Result<std::vector<std::string>> select_targets(const CompileOptions& options, c
 
 namespace {
 
-std::optional<std::vector<DType>> fp8_products(const Machine& machine) {
+std::optional<ProductForms> product_forms(const Machine& machine) {
   if (!machine.global_memory || gemm_configurations(machine).packs) return std::nullopt;
-  std::vector<DType> formats;
+  ProductForms forms;
   for (const DType format : {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz})
-    if (matmul_rate(machine, format, format).a == format) formats.push_back(format);
-  return formats;
+    if (matmul_rate(machine, format, format).a == format) forms.fp8.push_back(format);
+  for (const std::string& target : machine.targets)
+    if (const CodegenTarget* known = find_target(target); known != nullptr && known->chip != nullptr)
+      forms.matrices = matrix_dtypes(*known->chip);
+  return forms;
 }
 
 }  // namespace
@@ -95,7 +100,7 @@ std::optional<std::vector<DType>> fp8_products(const Machine& machine) {
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options) {
   return within_memory("passes", [&]() -> Result<Graph> {
     PassOptions of_machine = options;
-    of_machine.fp8_products = fp8_products(machine);
+    of_machine.products = product_forms(machine);
     LOW_TRY(Graph graph, run_passes(model, of_machine));
     if (machine.global_memory) return graph;
     return legalize_for_distributed_memory(graph, options);

@@ -77,7 +77,7 @@ struct PlannedProgram {
   const Plan& plan() const { return finalists[chosen].finalist.plan; }
 };
 
-// The graph that is planned, searched, digested and expanded for the machine: run_passes, on GPUs with legalize_fp8, and
+// The graph that is planned, searched, digested and expanded for the machine: run_passes, on GPUs with legalize_products, and
 // without global memory legalize_for_distributed_memory.
 Result<Graph> graph_for(const Machine& machine, const Graph& model, const PassOptions& options);
 

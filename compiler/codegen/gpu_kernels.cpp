@@ -72,6 +72,13 @@ std::optional<MatrixChoice> matrix_choice(const device::Chip& chip, const Kernel
   return floats_choice(chip, kernel.math_a, kernel.math_b);
 }
 
+std::vector<DType> matrix_dtypes(const device::Chip& chip) {
+  std::vector<DType> types;
+  for (int i = 0; i < dtype_count; ++i)
+    if (const auto type = static_cast<DType>(i); choice_of(chip, type, type)) types.push_back(type);
+  return types;
+}
+
 const device::GemmConfiguration& configuration_of(const GemmKernel& kernel) {
   return device::gemm_configurations_amd[static_cast<size_t>(kernel.configuration.value_or(0))];
 }

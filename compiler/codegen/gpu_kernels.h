@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compiler/codegen/codegen.h"
 #include "compiler/kernels/data/gemm_amd.h"
@@ -19,6 +20,9 @@ struct MatrixChoice {
 // Nothing: the chip has none for these.
 std::optional<MatrixChoice> matrix_choice(const device::Chip& chip, const KernelContract& contract,
                                           const GemmKernel& kernel);
+
+// What the chip's matrix instructions multiply, as they are.
+std::vector<DType> matrix_dtypes(const device::Chip& chip);
 
 const device::GemmConfiguration& configuration_of(const GemmKernel& kernel);
 

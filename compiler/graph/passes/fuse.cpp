@@ -354,8 +354,8 @@ Result<Graph> run_passes(const Graph& graph, const PassOptions& options) {
   LOW_TRY(current, canonicalize(current, options, budget));
   LOW_TRY(current, fold_dequantize(current));
   LOW_TRY(current, canonicalize(current, options, budget));
-  if (options.fp8_products) {
-    LOW_TRY(current, legalize_fp8(current, *options.fp8_products));
+  if (options.products) {
+    LOW_TRY(current, legalize_products(current, *options.products));
     LOW_TRY(current, canonicalize(current, options, budget));
   }
   LOW_TRY(current, fuse(current));

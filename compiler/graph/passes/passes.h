@@ -9,12 +9,18 @@
 
 namespace low {
 
+// How a machine's kernels want the operands of products.
+struct ProductForms {
+  std::vector<DType> fp8;       // the FP8 formats that are multiplied
+  std::vector<DType> matrices;  // what matrix instructions multiply
+};
+
 struct PassOptions {
   // Keeps repeats of one iteration as they are written, with the operands that their iterations share or have each for
   // themselves: to compare what becomes of one block with what becomes of several.
   bool keep_single_repeats = false;
-  // The FP8 formats that the machine multiplies, for legalize_fp8; nothing: its kernels decode any while they pack.
-  std::optional<std::vector<DType>> fp8_products = {};
+  // For legalize_products; nothing: kernels decode any operands, as they lie, while they pack them.
+  std::optional<ProductForms> products = {};
 };
 
 // Before: whatever a frontend emits. After: dead operations are gone, equal operations are one, constant operands are
@@ -48,14 +54,15 @@ Result<Graph> fuse_attention(const Graph& graph);
 // them). Comes before fusion, which would absorb the dequantize into pointwise expressions.
 Result<Graph> fold_dequantize(const Graph& graph);
 
-// Before: matmul and attention of FP8 operands in any formats. After: in formats of `native`, else in bf16, which holds
-// them all; the operands' values are the same but for factors of two, which the epilogue or the scale takes back.
+// Before: matmul and attention of FP8 operands in any formats. After: in formats of `forms.fp8`, else in bf16, which
+// holds them all; the operands' values are the same but for factors of two, which the epilogue or the scale takes back.
 //   matmul(a: f8e4m3fn, b: f8e4m3fn)  ->  4 * matmul(a / 2: f8e4m3fnuz, b / 2: f8e4m3fnuz), each by its bits
 // E5M2 becomes E5M2FNUZ where it can hold no infinity, as a constant or saturated; FNUZ becomes OCP's formats where it is
-// a constant that they hold. Constants are converted here, what the iterations of a body share before them. Products
-// with an operand in another format than FP8 stay as they are. Precondition: canonical; comes before fusion, which makes
-// conversions part of what computes their operands.
-Result<Graph> legalize_fp8(const Graph& graph, std::span<const DType> native);
+// a constant that they hold. Products with an operand in another format than FP8 stay as they are. Constants b [k, n] of
+// `forms.matrices` become [n, k] (transpose_b), so that lanes read runs along k. Constants are converted here, what the
+// iterations of a body share before them. Precondition: canonical; comes before fusion, which makes conversions part of
+// what computes their operands.
+Result<Graph> legalize_products(const Graph& graph, const ProductForms& forms);
 
 // Before: quantize, dequantize, cast and pointwise operations, one node each. After: chains and diamonds of
 // single-purpose pointwise operations are one `pointwise`; those that only consume the result of one matmul, reduce,
@@ -89,8 +96,8 @@ Result<Graph> roll_layers(const Graph& graph);
 // The result is canonical, unless that would undo it. A graph without such operations is returned as it is.
 Result<Graph> legalize_for_distributed_memory(const Graph& graph, const PassOptions& options = {});
 
-// roll_layers, canonicalize, fuse_attention, canonicalize, fold_dequantize, canonicalize, legalize_fp8 (if
-// asked for), canonicalize, fuse, canonicalize.
+// roll_layers, canonicalize, fuse_attention, canonicalize, fold_dequantize, canonicalize, legalize_products
+// (if asked for), canonicalize, fuse, canonicalize.
 Result<Graph> run_passes(const Graph& graph, const PassOptions& options = {});
 
 }  // namespace low

@@ -1,4 +1,4 @@
-// Products of FP8 operands come to be in formats that a machine multiplies, with the same values.
+// Products come to have operands as a machine multiplies them, with the same values.
 #include "compiler/graph/passes/test_support.h"
 
 namespace low {
@@ -61,7 +61,9 @@ std::string products(const Graph& graph) {
   return text;
 }
 
-Graph legal(const Graph& graph, const std::vector<DType>& native) { return checked(legalize_fp8(graph, native)); }
+Graph legal(const Graph& graph, const std::vector<DType>& native) {
+  return checked(legalize_products(graph, {.fp8 = native, .matrices = {}}));
+}
 
 // Through all passes, too: what the conversions become is equal.
 void expect_legal(const Graph& graph, const std::vector<DType>& native, const std::string& expected,
@@ -69,12 +71,12 @@ void expect_legal(const Graph& graph, const std::vector<DType>& native, const st
   const Graph after = legal(graph, native);
   EXPECT_EQ(products(after), expected) << print(after);
   ASSERT_NO_FATAL_FAILURE(expect_same_values(graph, after, inputs));
-  const Graph passed = checked(run_passes(graph, {.fp8_products = native}));
+  const Graph passed = checked(run_passes(graph, {.products = ProductForms{.fp8 = native, .matrices = {}}}));
   ASSERT_NO_FATAL_FAILURE(expect_same_values(checked(run_passes(graph)), passed, inputs));
 }
 
 // All codes times all codes, as inputs of the graph, of which nothing is known.
-TEST(LegalizeFp8, AllPairsOfCodesAndFormats) {
+TEST(LegalizeProducts, AllPairsOfCodesAndFormats) {
   for (const DType a : formats) {
     for (const DType b : formats) {
       SCOPED_TRACE(std::string(name(a)) + " times " + std::string(name(b)));
@@ -101,7 +103,7 @@ TEST(LegalizeFp8, AllPairsOfCodesAndFormats) {
 }
 
 // By what they hold, and converted here.
-TEST(LegalizeFp8, Constants) {
+TEST(LegalizeProducts, Constants) {
   struct Case {
     DType format;
     const std::vector<DType>& native;
@@ -126,7 +128,7 @@ TEST(LegalizeFp8, Constants) {
 }
 
 // What is moved is converted before, once for all who read it, and stays of its size.
-TEST(LegalizeFp8, ConvertsBehindMovements) {
+TEST(LegalizeProducts, ConvertsBehindMovements) {
   Maker m;
   const ValueId w = m.constant(finite_codes(e4m3, {2, 5, 4}));
   const ValueId first = m.reshape(m.slice(w, {0, 0, 0}, {1, 1, 1}, {1, 5, 4}), {5, 4});
@@ -144,7 +146,7 @@ TEST(LegalizeFp8, ConvertsBehindMovements) {
 }
 
 // Whether E5M2 can be infinite is seen from what made it.
-TEST(LegalizeFp8, SaturatedE5M2) {
+TEST(LegalizeProducts, SaturatedE5M2) {
   Tensor numbers(f32, {4, 4});
   for (int64_t i = 0; i < 16; ++i) numbers.set_value(i, std::ldexp(i % 2 == 0 ? 1.25 : -1.75, static_cast<int>(i * 3)));
   for (const Overflow overflow : {Overflow::saturate, Overflow::propagate}) {
@@ -159,7 +161,7 @@ TEST(LegalizeFp8, SaturatedE5M2) {
   }
 }
 
-TEST(LegalizeFp8, EpiloguesReadTheirAccumulator) {
+TEST(LegalizeProducts, EpiloguesReadTheirAccumulator) {
   ExprBuilder expr(3);
   const uint16_t sum = expr.input(0, f32);
   const uint16_t scaled = expr.binary(ExprOp::mul, sum, expr.input(1, f32));
@@ -175,7 +177,7 @@ TEST(LegalizeFp8, EpiloguesReadTheirAccumulator) {
   expect_legal(m.done(), fnuz, "f8e4m3fnuz*f8e5m2fnuz f8e4m3fnuz*f8e5m2fnuz", inputs);
 }
 
-TEST(LegalizeFp8, Attention) {
+TEST(LegalizeProducts, Attention) {
   for (const bool masked : {false, true}) {
     Maker m;
     std::vector<ValueId> operands = {m.input("q", {e4m3, {2, 3, 8}}), m.input("k", {e4m3, {2, 5, 8}}),
@@ -213,7 +215,7 @@ TEST(LegalizeFp8, Attention) {
 
 // Constants and inputs that iterations read are converted before the loops, even through two of them; what a body
 // computes, in it.
-TEST(LegalizeFp8, BodiesAskForTheirOperands) {
+TEST(LegalizeProducts, BodiesAskForTheirOperands) {
   const DType weight_format[] = {e4m3, e5m2};
   for (const DType format : weight_format) {
     Maker inner;  // y = to_f8(x) w_i + x v
@@ -255,7 +257,7 @@ TEST(LegalizeFp8, BodiesAskForTheirOperands) {
   }
 }
 
-TEST(LegalizeFp8, LeavesOtherProductsAlone) {
+TEST(LegalizeProducts, LeavesOtherProductsAlone) {
   Maker m;
   const ValueId a = m.input("a", {e4m3, {3, 4}}), b = m.input("b", {f16, {4, 5}}), c = m.input("c", {f32, {4, 5}});
   m.output("y", m.product(a, b));
@@ -263,6 +265,41 @@ TEST(LegalizeFp8, LeavesOtherProductsAlone) {
   m.output("a", a);
   const Graph graph = m.done();
   EXPECT_EQ(print(legal(graph, none)), print(graph));
+}
+
+// Once for all iterations, together with the conversion of the format; what is no constant, or no matrix instruction's,
+// stays.
+TEST(LegalizeProducts, TransposesWeights) {
+  Maker body;
+  const ValueId x = body.input("x", {f32, {3, 5}});
+  const ValueId w = body.input("w", {e4m3, {5, 4}}), v = body.input("v", {f32, {4, 5}});
+  const ValueId scaled = body.product(body.to_f8(x, body.number(0.25)), w);
+  body.output("next", body.product(scaled, v));
+  Maker m;
+  const ValueId start = m.input("x", {f32, {3, 5}}), given = m.input("g", {f16, {5, 7}});
+  const ValueId all[] = {start, m.constant(finite_codes(e4m3, {2, 5, 4})),
+                         m.constant(random_tensor(f32, {2, 4, 5}, 4))};
+  const ValueId last =
+      m.repeat({.count = 2, .carried = 1, .iterated = 2, .body = std::make_shared<const Graph>(body.done())}, all)[0];
+  const ValueId half = m.cast(last, f16);
+  m.output("y", m.product(half, given));
+  m.output("z", m.product(half, m.constant(random_tensor(f16, {3, 5, 33}, 5)), {}, f16));
+  const Graph graph = m.done();
+  const std::vector<Tensor> inputs{random_tensor(f32, {3, 5}, 1), random_tensor(f16, {5, 7}, 2)};
+  const ProductForms forms{.fp8 = fnuz, .matrices = {e4m3_fnuz, f16}};
+  const Graph after = checked(canonicalize(checked(legalize_products(graph, forms))));
+  ASSERT_NO_FATAL_FAILURE(expect_same_values(graph, after, inputs));
+  EXPECT_EQ(products(after), "{f8e4m3fnuz*f8e4m3fnuz f32*f32} f16*f16 f16*f16");
+  const auto transposed = [](const Graph& of) {
+    std::string text;
+    for (const Op& op : of.ops())
+      if (const auto* matmul = std::get_if<Matmul>(&op.attributes)) text += matmul->transpose_b ? 't' : '-';
+    return text;
+  };
+  EXPECT_EQ(transposed(after), "-t");
+  for (const Op& op : after.ops())
+    if (const auto* repeat = std::get_if<Repeat>(&op.attributes)) EXPECT_EQ(transposed(*repeat->body), "t-");
+  EXPECT_EQ(kinds(after).find("transpose"), std::string::npos) << print(after);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// FP8 operands of products in formats that the machine multiplies.
+// FP8 operands of products in formats that the machine multiplies, and weights as its matrix instructions read them.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,10 +14,12 @@
 namespace low {
 namespace {
 
-// An operand in another format: each element times `factor`, a power of two, which changes no element's digits.
+// An operand in another form: each element times `factor`, a power of two, which changes no element's digits, and the last
+// two axes exchanged if `transposed`.
 struct Conversion {
   DType to;
   double factor = 1;
+  bool transposed = false;
   auto operator<=>(const Conversion&) const = default;
 };
 
@@ -58,7 +60,53 @@ bool is_exact(const Tensor& tensor, const Conversion& conversion) {
                              [&](std::byte code) { return table.is_exact[std::to_integer<size_t>(code)]; });
 }
 
+Type converted_type(const Type& type, const Conversion& conversion) {
+  Shape shape = type.shape;
+  if (conversion.transposed) std::swap(shape[shape.rank() - 2], shape[shape.rank() - 1]);
+  return {conversion.to, shape};
+}
+
+template <size_t size>
+void transpose(std::span<const std::byte> from, std::span<std::byte> to, int64_t rows, int64_t columns) {
+  constexpr int64_t block = 32;  // both sides stay in the cache
+  for (int64_t i0 = 0; i0 < rows; i0 += block)
+    for (int64_t j0 = 0; j0 < columns; j0 += block)
+      for (int64_t i = i0; i < std::min(i0 + block, rows); ++i)
+        for (int64_t j = j0; j < std::min(j0 + block, columns); ++j)
+          std::memcpy(to.data() + static_cast<size_t>(j * rows + i) * size,
+                      from.data() + static_cast<size_t>(i * columns + j) * size, size);
+}
+
+Tensor transposed_tensor(const Tensor& tensor) {
+  Tensor result(tensor.dtype(), converted_type({tensor.dtype(), tensor.shape()}, {tensor.dtype(), 1, true}).shape);
+  const int64_t rows = tensor.shape()[tensor.shape().rank() - 2], columns = tensor.shape()[tensor.shape().rank() - 1];
+  const size_t size = byte_size(tensor.dtype()), matrix = static_cast<size_t>(rows * columns) * size;
+  for (size_t at = 0; matrix > 0 && at < tensor.bytes().size(); at += matrix) {
+    const auto from = tensor.bytes().subspan(at, matrix);
+    const auto to = result.bytes().subspan(at, matrix);
+    switch (size) {
+      case 1:
+        transpose<1>(from, to, rows, columns);
+        break;
+      case 2:
+        transpose<2>(from, to, rows, columns);
+        break;
+      case 4:
+        transpose<4>(from, to, rows, columns);
+        break;
+      default:
+        transpose<8>(from, to, rows, columns);
+    }
+  }
+  return result;
+}
+
 Tensor converted_tensor(const Tensor& tensor, const Conversion& conversion) {
+  if (conversion.transposed) {
+    const Tensor transposed = transposed_tensor(tensor);
+    return conversion.to == tensor.dtype() ? transposed
+                                           : converted_tensor(transposed, {conversion.to, conversion.factor, false});
+  }
   const CodeTable table(tensor.dtype(), conversion);
   Tensor result(conversion.to, tensor.shape());
   const std::span<const std::byte> from = tensor.bytes();
@@ -98,11 +146,11 @@ bool is_move(const Attributes& attributes) {
 }
 
 // One graph: the whole one, or a body within `outer`, whose operation the `operands` are of.
-class Fp8Legalizer {
+class ProductLegalizer {
  public:
-  Fp8Legalizer(const Graph& graph, std::span<const DType> native) : graph_(graph), native_(native) {}
-  Fp8Legalizer(const Graph& graph, Fp8Legalizer& outer, const Repeat& repeat, std::span<const ValueId> operands)
-      : graph_(graph), native_(outer.native_), outer_(&outer), repeat_(&repeat), operands_(operands) {}
+  ProductLegalizer(const Graph& graph, const ProductForms& forms) : graph_(graph), forms_(forms) {}
+  ProductLegalizer(const Graph& graph, ProductLegalizer& outer, const Repeat& repeat, std::span<const ValueId> operands)
+      : graph_(graph), forms_(outer.forms_), outer_(&outer), repeat_(&repeat), operands_(operands) {}
 
   // Decides what becomes of each product, from the outside in; the bodies' demands for values from outside are known
   // then.
@@ -119,6 +167,8 @@ class Fp8Legalizer {
                                                                                  : 0;
       if (operands == 0) continue;
       std::vector<Conversion> wanted = conversions(graph_.operands(op).first(operands));
+      const auto* matmul = std::get_if<Matmul>(&op.attributes);
+      if (matmul != nullptr && !matmul->transpose_b) transpose_weights(op, wanted);
       for (size_t k = 0; k < wanted.size(); ++k) demand(graph_.operands(op)[k], wanted[k]);
       if (!wanted.empty()) wanted_.emplace(i, std::move(wanted));
     }
@@ -149,7 +199,7 @@ class Fp8Legalizer {
  private:
   const Op& producer(ValueId value) const { return graph_.op(graph_.value(value).producer); }
   DType dtype(ValueId value) const { return graph_.type(value).dtype; }
-  bool is_native(DType format) const { return std::ranges::find(native_, format) != native_.end(); }
+  bool is_native(DType format) const { return std::ranges::find(forms_.fp8, format) != forms_.fp8.end(); }
 
   // What a value is a movement of.
   ValueId root(ValueId value) const {
@@ -204,9 +254,25 @@ class Fp8Legalizer {
     return as_they_are ? std::vector<Conversion>() : result;
   }
 
+  // Weights whose products are a matrix instruction's: it reads runs along the depth, which a constant may have as well.
+  void transpose_weights(const Op& op, std::vector<Conversion>& wanted) const {
+    const ValueId weights = graph_.operands(op)[1];
+    const DType type = wanted.empty() ? dtype(weights) : wanted[1].to;
+    if (std::ranges::find(forms_.matrices, type) == forms_.matrices.end() || !is_constant(weights)) return;
+    for (size_t i = wanted.size(); i < 2; ++i) wanted.push_back({dtype(graph_.operands(op)[i]), 1});
+    wanted[1].transposed = true;
+  }
+  bool is_constant(ValueId value) const {
+    if (const auto input = shared_input(value)) return outer_->is_constant(operands_[*input]);
+    return std::holds_alternative<Constant>(producer(value).attributes);
+  }
+  bool is_as_it_is(ValueId value, const Conversion& conversion) const {
+    return conversion.to == dtype(value) && !conversion.transposed;
+  }
+
   // A body converts what comes from outside there: once, not in each iteration.
   void demand(ValueId value, const Conversion& conversion) {
-    if (conversion.to == dtype(value)) return;
+    if (is_as_it_is(value, conversion)) return;
     value = root(value);
     const auto input = shared_input(value);
     if (!input) return;
@@ -234,7 +300,7 @@ class Fp8Legalizer {
       const Op& op = graph_.op(graph_.inputs()[number]);
       const ValueId value = graph_.result(op);
       converted_.emplace(std::pair(value, conversion),
-                         builder_.input(op.name, {conversion.to, graph_.type(value).shape}));
+                         builder_.input(op.name, converted_type(graph_.type(value), conversion)));
     }
   }
 
@@ -257,7 +323,7 @@ class Fp8Legalizer {
 
   // The new value of an old one in another format.
   ValueId converted(ValueId value, const Conversion& conversion) {
-    if (conversion.to == dtype(value)) return map_[value.index];
+    if (is_as_it_is(value, conversion)) return map_[value.index];
     // Before what moves it, which then moves less often, and constants and inputs are reached.
     std::vector<ValueId> moves;
     for (; is_move(producer(value).attributes); value = graph_.operands(producer(value))[0]) moves.push_back(value);
@@ -288,6 +354,7 @@ class Fp8Legalizer {
     std::vector<DType> extras;
     if (auto* matmul = std::get_if<Matmul>(&attributes)) {
       for (size_t i = 2; i < operands.size(); ++i) extras.push_back(builder_.type(operands[i]).dtype);
+      matmul->transpose_b |= wanted[1].transposed;
       matmul->epilogue = scaled_epilogue(matmul->epilogue, inner, matmul->accumulate, extras, result);
     } else {
       auto& attention = std::get<Attention>(attributes);
@@ -299,12 +366,12 @@ class Fp8Legalizer {
   }
 
   const Graph& graph_;
-  std::span<const DType> native_;
-  Fp8Legalizer* outer_ = nullptr;
+  const ProductForms& forms_;
+  ProductLegalizer* outer_ = nullptr;
   const Repeat* repeat_ = nullptr;
   std::span<const ValueId> operands_;
   std::map<ValueId, size_t> input_numbers_;
-  std::map<size_t, Fp8Legalizer> bodies_;                // by operation
+  std::map<size_t, ProductLegalizer> bodies_;            // by operation
   std::map<size_t, std::vector<Conversion>> wanted_;     // of a product's operands, by operation
   std::vector<std::pair<size_t, Conversion>> requests_;  // of a body: its inputs in other formats
   std::map<std::pair<ValueId, Conversion>, ValueId> converted_;
@@ -314,8 +381,8 @@ class Fp8Legalizer {
 
 }  // namespace
 
-Result<Graph> legalize_fp8(const Graph& graph, std::span<const DType> native) {
-  Fp8Legalizer legalizer(graph, native);
+Result<Graph> legalize_products(const Graph& graph, const ProductForms& forms) {
+  ProductLegalizer legalizer(graph, forms);
   legalizer.decide();
   if (!legalizer.changes()) return graph;
   return legalizer.rebuild();
