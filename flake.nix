@@ -93,6 +93,7 @@
           cmakeFlags = [
             "-DLOW_CLANG=${clang}"
             "-DLOW_GPU_CLANG=${gpuClang}"
+            "-DLOW_GPU_OBJDUMP=${gpuLlvm.llvm}/bin/llvm-objdump"
           ];
           doCheck = true;
           checkPhase = ''
@@ -158,6 +159,7 @@
               mkdir -p $out/bin
               ln -s ${clang} $out/bin/clang++-19
               ln -s ${gpuClang} $out/bin/clang++-22
+              ln -s ${gpuLlvm.llvm}/bin/llvm-objdump $out/bin/llvm-objdump-22
               ln -s ${llvm.clang-tools}/bin/clang-format $out/bin/clang-format-19
               ln -s ${llvm.clang-tools}/bin/clang-tidy $out/bin/clang-tidy-19
             '')
