@@ -70,6 +70,7 @@ class Simplifier {
             is_redundant_conversion(dtype(inner->operand[0]), inner->dtype, type)) {
           return push_convert(inner->operand[0], type, node.overflow);
         }
+        if (const auto halved = half_of_twin(a, type, node.overflow)) return *halved;
         return push_convert(a, type, node.overflow);
       }
       case ExprOp::mul:
@@ -136,6 +137,36 @@ class Simplifier {
     const uint64_t bits = evaluate(expr, {});
     return record(builder_.constant_bits(node.dtype, bits),
                   {.op = ExprOp::constant, .dtype = node.dtype, .literal = bits});
+  }
+
+  // To a FNUZ format of half of what was rounded to OCP's of as many digits: the half itself, within the other format's
+  // range, is rounded to the same digits.
+  std::optional<uint16_t> half_of_twin(uint16_t half, DType to, Overflow overflow) {
+    const DType twin = to == DType::f8e4m3fnuz ? DType::f8e4m3fn : DType::f8e5m2;
+    if ((to != DType::f8e4m3fnuz && to != DType::f8e5m2fnuz) || overflow != Overflow::saturate) return std::nullopt;
+    const ExprNode mul = *node_of(half);
+    if (mul.op != ExprOp::mul || mul.dtype != DType::f32) return std::nullopt;
+    const bool second = literal(mul.operand[1]).has_value();
+    const std::optional<uint64_t> factor = literal(mul.operand[second ? 1 : 0]);
+    if (!factor || decode(DType::f32, *factor) != 0.5) return std::nullopt;
+    const ExprNode widened = *node_of(mul.operand[second ? 0 : 1]);
+    if (widened.op != ExprOp::convert || dtype(widened.operand[0]) != twin) return std::nullopt;
+    const ExprNode rounded = *node_of(widened.operand[0]);
+    if (rounded.op != ExprOp::convert || rounded.overflow != Overflow::saturate ||
+        !is_exact_conversion(dtype(rounded.operand[0]), DType::f32))
+      return std::nullopt;
+    const uint16_t value = push_convert(rounded.operand[0], DType::f32, Overflow::propagate);
+    const auto number = [&](double literal_value) {
+      const uint64_t bits = encode(DType::f32, literal_value, Overflow::propagate);
+      return record(builder_.constant_bits(DType::f32, bits),
+                    {.op = ExprOp::constant, .dtype = DType::f32, .literal = bits});
+    };
+    const auto binary = [&](ExprOp op, uint16_t a, uint16_t b) {
+      return record(builder_.binary(op, a, b), {.op = op, .dtype = DType::f32, .operand = {a, b, 0}});
+    };
+    const double most = max_finite(twin) / 2;
+    const uint16_t all = binary(ExprOp::mul, value, number(0.5));
+    return push_convert(binary(ExprOp::min, binary(ExprOp::max, all, number(-most)), number(most)), to, overflow);
   }
 
   const ExprNode* node_of(uint16_t id) const { return &nodes_[id]; }
