@@ -37,6 +37,7 @@ struct Code {
   std::function<std::vector<std::string>(const abi::Launch& launch, unsigned char* scratch,
                                          std::span<const Region> regions)>
       run;
+  std::function<std::string()> report = {};  // what it did in all runs, where the target counts that
 };
 // Of one entry point with all kernels, or of one for each of them.
 Code load(const CodeObject& object, uint32_t entries = 1);

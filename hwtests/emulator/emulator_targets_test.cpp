@@ -1,4 +1,6 @@
 // The target of this program's tests of kernels: gfx942, on the emulator in LOW_TINYGRAD's checkout; none without one.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -53,7 +55,13 @@ Code load(const CodeObject& object, uint32_t entries) {
             if (!done) return {done.error().message};
             std::memcpy(launch.memories[abi::memory_arena], arena.data().data(), end);
             return {};
-          }};
+          },
+          .report =
+              [device] {
+                const emulator::Counts& counts = device->counts();
+                return fmt::format("{} launches, {} wave instructions, {} of them matrix instructions", counts.launches,
+                                   counts.wave_instructions, counts.matrix_instructions);
+              }};
 }
 
 }  // namespace low::testing

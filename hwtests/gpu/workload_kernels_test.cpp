@@ -66,8 +66,8 @@ TEST(WorkloadKernels, AgreeWithTheInterpreter) {
       configurations.insert(text);
     }
     for (const std::string& text : configurations) std::printf("%s: %s\n", targets[i].c_str(), text.c_str());
-    std::printf("%s: all %zu kernels of the workloads' packages, in %zu configurations\n", targets[i].c_str(),
-                kernels.contracts.size(), configurations.size());
+    std::printf("%s: all %zu kernels of the workloads' packages, in %zu configurations; %s\n", targets[i].c_str(),
+                kernels.contracts.size(), configurations.size(), code.report().c_str());
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include "compiler/kernels/device/amd/simt_shim.h"
 #include "runtime/base/error.h"
-#include "runtime/tensor/dtype.h"
 
 namespace low::simt {
 namespace {
@@ -14,26 +13,6 @@ using device::Axis;
 using device::Fp8;
 using device::MatrixFormat;
 using device::MatrixInstruction;
-
-DType dtype_of(MatrixFormat format, const device::Chip& chip) {
-  switch (format) {
-    case MatrixFormat::fp8:
-      return chip.fp8 == Fp8::fnuz ? DType::f8e4m3fnuz : DType::f8e4m3fn;
-    case MatrixFormat::bf8:
-      return chip.fp8 == Fp8::fnuz ? DType::f8e5m2fnuz : DType::f8e5m2;
-    case MatrixFormat::f16:
-      return DType::f16;
-    case MatrixFormat::bf16:
-      return DType::bf16;
-    case MatrixFormat::f32:
-      return DType::f32;
-    case MatrixFormat::i8:
-      return DType::i8;
-    case MatrixFormat::f64:
-      break;
-  }
-  return DType::f64;
-}
 
 std::vector<int> places_of(const device::Layout& layout, int lanes, Axis row, Axis column, int columns) {
   std::vector<int> places;
@@ -64,6 +43,26 @@ T read_as(const void* items, int i) {
 }
 
 }  // namespace
+
+DType dtype_of(MatrixFormat format, const device::Chip& chip) {
+  switch (format) {
+    case MatrixFormat::fp8:
+      return chip.fp8 == Fp8::fnuz ? DType::f8e4m3fnuz : DType::f8e4m3fn;
+    case MatrixFormat::bf8:
+      return chip.fp8 == Fp8::fnuz ? DType::f8e5m2fnuz : DType::f8e5m2;
+    case MatrixFormat::f16:
+      return DType::f16;
+    case MatrixFormat::bf16:
+      return DType::bf16;
+    case MatrixFormat::f32:
+      return DType::f32;
+    case MatrixFormat::i8:
+      return DType::i8;
+    case MatrixFormat::f64:
+      break;
+  }
+  return DType::f64;
+}
 
 const MatrixModel::Known& MatrixModel::known(const MatrixInstruction& row) {
   const auto found = std::ranges::find(known_, row, &Known::row);

@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "compiler/kernels/data/matrix.h"
+#include "runtime/tensor/dtype.h"
 
 namespace low::simt {
+
+// Of elements of this format on the chip.
+DType dtype_of(device::MatrixFormat format, const device::Chip& chip);
 
 class MatrixModel {
  public:

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "compiler/kernels/device/amd/simt_shim.h"
-#include "runtime/tensor/dtype.h"
 
 namespace low::simt {
 namespace {
@@ -42,24 +41,6 @@ int row_of(const Chip& chip, int l, int i) {
       return 8 * (l / 16) + i;
   }
   return 0;
-}
-
-DType dtype_of(MatrixFormat format, const Chip& chip) {
-  const bool fnuz = chip.fp8 == Fp8::fnuz;
-  switch (format) {
-    case fp8:
-      return fnuz ? DType::f8e4m3fnuz : DType::f8e4m3fn;
-    case bf8:
-      return fnuz ? DType::f8e5m2fnuz : DType::f8e5m2;
-    case f16:
-      return DType::f16;
-    case bf16:
-      return DType::bf16;
-    case f32:
-      return DType::f32;
-    default:
-      return DType::i8;
-  }
 }
 
 // Items of all lanes, as they lie in registers.

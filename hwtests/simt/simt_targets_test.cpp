@@ -1,5 +1,7 @@
 // The target of this program's tests of kernels: the SIMT one that LOW_SIMT_TARGET names, or gfx942's; "all": of all
 // chips.
+#include <fmt/format.h>
+
 #include <cstdlib>
 
 #include "compiler/codegen/test_kernels.h"
@@ -27,6 +29,10 @@ Code load(const CodeObject& object, uint32_t entries) {
   const auto machine = machine_for_target(object.target);
   LOW_CHECK(machine.has_value());
   const device::Chip& chip = simt::chip_of(object.target);
+  struct Counts {
+    uint64_t runs = 0, accesses = 0, meetings = 0;
+  };
+  const auto counts = std::make_shared<Counts>();
   const uint32_t workgroup = device::workgroup_of_tile(1, machine->tiles, machine->clusters);
   auto code = simt::Code::load(std::as_bytes(std::span(object.bytes)), entries, object.target);
   if (!code) {
@@ -36,16 +42,25 @@ Code load(const CodeObject& object, uint32_t entries) {
   return {.target = object.target,
           .scratch_bytes = object.scratch_bytes,
           .contracts = {},
-          .run = [workgroup, &chip, entries, code = std::make_shared<simt::Code>(std::move(*code))](
-                     const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
-            simt::Gpu gpu(chip);
-            for (const Region& region : regions)
-              gpu.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
-            if (launch.samples != nullptr)
-              gpu.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
-            gpu.launch(code->entry(entry_for(launch, entries)), launch, {&workgroup, 1});
-            return gpu.findings();
-          }};
+          .run =
+              [workgroup, &chip, entries, counts, code = std::make_shared<simt::Code>(std::move(*code))](
+                  const abi::Launch& launch, unsigned char*, std::span<const Region> regions) {
+                simt::Gpu gpu(chip);
+                for (const Region& region : regions)
+                  gpu.add_memory({launch.memories[abi::memory_arena] + region.begin, region.bytes}, true);
+                if (launch.samples != nullptr)
+                  gpu.add_memory({reinterpret_cast<unsigned char*>(launch.samples), 2 * sizeof(abi::Sample)}, false);
+                gpu.launch(code->entry(entry_for(launch, entries)), launch, {&workgroup, 1});
+                ++counts->runs;
+                counts->accesses += gpu.accesses();
+                counts->meetings += gpu.meetings();
+                return gpu.findings();
+              },
+          .report =
+              [counts] {
+                return fmt::format("{} runs, {} accesses, {} meetings of waves", counts->runs, counts->accesses,
+                                   counts->meetings);
+              }};
 }
 
 }  // namespace low::testing
