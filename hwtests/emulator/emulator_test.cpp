@@ -38,6 +38,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, EmulatedWorkloads,
                                            "tiny-mlp-i8", "tiny-flash-attention-b1", "tiny-flash-attention-f32",
                                            "tiny-materialized-attention-b1", "tiny-materialized-attention-f32"));
 
+TEST_F(Emulated, SplitSums) { hwtests::split_sums_agree(*device); }
+
 class EmulatedRandomGraphs : public Emulated, public ::testing::WithParamInterface<uint64_t> {};
 
 TEST_P(EmulatedRandomGraphs, AgreeWithTheReference) { hwtests::random_graph_agrees(GetParam(), *device); }

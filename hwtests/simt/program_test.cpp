@@ -24,6 +24,14 @@ INSTANTIATE_TEST_SUITE_P(Tiny, SimtWorkloads,
                                            "tiny-mlp-i8", "tiny-flash-attention-b1", "tiny-flash-attention-f32",
                                            "tiny-materialized-attention-b1", "tiny-materialized-attention-f32"));
 
+TEST(SimtPrograms, SplitSums) {
+  for (const std::string_view target : targets) {
+    SCOPED_TRACE(target);
+    simt::SimtDevice device{std::string(target)};
+    hwtests::split_sums_agree(device);
+  }
+}
+
 class SimtRandomGraphs : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(SimtRandomGraphs, AgreeWithTheReference) {
