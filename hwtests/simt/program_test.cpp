@@ -32,6 +32,15 @@ TEST(SimtPrograms, SplitSums) {
   }
 }
 
+// On a chip that multiplies FNUZ formats, on one that multiplies OCP's, and on one that multiplies none.
+TEST(SimtPrograms, AllCodesOfFp8) {
+  for (const std::string_view target : {targets[1], targets[4], targets[3]}) {
+    SCOPED_TRACE(target);
+    simt::SimtDevice device{std::string(target)};
+    hwtests::fp8_codes_agree(device);
+  }
+}
+
 class SimtRandomGraphs : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(SimtRandomGraphs, AgreeWithTheReference) {

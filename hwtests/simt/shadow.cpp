@@ -42,13 +42,18 @@ void Shadow::set_written(uint64_t begin, uint64_t bytes) {
   for (Byte& byte : std::span(bytes_).subspan(begin, bytes)) byte.write = before;
 }
 
+uint64_t Shadow::seen(uint64_t earlier, uint64_t now) const {
+  return of_workgroups_ && (earlier ^ now) >> workgroup_shift != 0 ? 0 : earlier;
+}
+
 std::string_view Shadow::read(uint64_t begin, uint32_t bytes, const Actor& actor) {
   const uint64_t now = packed(actor);
   std::string_view problem;
   for (Byte& byte : std::span(bytes_).subspan(begin, bytes)) {
-    if (byte.write == 0) problem = "reads what nobody wrote";
-    if (races(byte.write, now)) problem = "reads what another lane writes, without a barrier between them";
-    byte.read = joined(byte.read, now);
+    const uint64_t write = seen(byte.write, now);
+    if (write == 0) problem = "reads what nobody wrote";
+    if (races(write, now)) problem = "reads what another lane writes, without a barrier between them";
+    byte.read = joined(seen(byte.read, now), now);
   }
   return problem;
 }
@@ -57,8 +62,8 @@ std::string_view Shadow::write(uint64_t begin, uint32_t bytes, const Actor& acto
   const uint64_t now = packed(actor);
   std::string_view problem;
   for (Byte& byte : std::span(bytes_).subspan(begin, bytes)) {
-    if (races(byte.write, now)) problem = "writes what another lane writes, without a barrier between them";
-    if (races(byte.read, now)) problem = "writes what another lane reads, without a barrier between them";
+    if (races(seen(byte.write, now), now)) problem = "writes what another lane writes, without a barrier between them";
+    if (races(seen(byte.read, now), now)) problem = "writes what another lane reads, without a barrier between them";
     byte.write = now;
   }
   return problem;

@@ -15,8 +15,10 @@ struct Actor {
 
 class Shadow {
  public:
-  // `written`: whether the bytes hold something from the start.
-  Shadow(uint64_t bytes, bool written) : bytes_(bytes, Byte{.write = written ? before : 0}) {}
+  // `written`: whether the bytes hold something from the start. `of_workgroups`: each workgroup of each launch begins with
+  // bytes that nobody wrote.
+  Shadow(uint64_t bytes, bool written, bool of_workgroups = false)
+      : bytes_(bytes, Byte{.write = written ? before : 0}), of_workgroups_(of_workgroups) {}
 
   uint64_t size() const { return bytes_.size(); }
   void set_written(uint64_t begin, uint64_t bytes);
@@ -30,7 +32,11 @@ class Shadow {
   struct Byte {
     uint64_t write = 0, read = 0;
   };
+  // What this actor sees of an earlier one.
+  uint64_t seen(uint64_t earlier, uint64_t now) const;
+
   std::vector<Byte> bytes_;
+  bool of_workgroups_;
 };
 
 }  // namespace low::simt

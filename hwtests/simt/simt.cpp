@@ -75,7 +75,6 @@ struct Gpu::State {
   std::array<Lane, device::workgroup_lanes> lanes{};
   std::vector<unsigned char> lds;
   std::optional<Shadow> lds_shadow;
-  bool lds_used = false;                         // since it was made
   alignas(64) unsigned char elsewhere[64] = {};  // where accesses go that are errors
 
   // Made once: a page fault for each page of them is most of what a short launch costs.
@@ -127,7 +126,6 @@ struct Gpu::State {
       return error_place();
     }
     if (offset % bytes != 0) find(fmt::format("{} bytes of LDS at {}, which is no multiple", bytes, offset), site);
-    lds_used = true;
     const std::string_view problem =
         access == Access::read ? lds_shadow->read(offset, bytes, actor()) : lds_shadow->write(offset, bytes, actor());
     if (!problem.empty()) find(fmt::format("{} (byte {} of LDS)", problem, offset), site);
@@ -140,10 +138,9 @@ struct Gpu::State {
     const auto available = static_cast<uint32_t>(chip.lds_bytes);
     if (bytes > available) find(fmt::format("declares {} bytes of LDS; there are {}", bytes, available), 0);
     lds_bytes = std::min(bytes, available);
-    if (!lds_used && lds_shadow && lds_shadow->size() == lds_bytes) return;
+    if (lds.size() >= lds_bytes) return;  // what it holds is another workgroup's, which nobody may read
     lds.assign(lds_bytes, 0xff);
-    lds_shadow.emplace(lds_bytes, false);
-    lds_used = false;
+    lds_shadow.emplace(lds_bytes, false, true);
   }
 
   void wait_at(Lane::At at, uint32_t site) {
