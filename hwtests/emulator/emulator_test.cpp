@@ -40,6 +40,8 @@ INSTANTIATE_TEST_SUITE_P(Tiny, EmulatedWorkloads,
 
 TEST_F(Emulated, SplitSums) { hwtests::split_sums_agree(*device); }
 
+TEST_F(Emulated, AllCodesOfFp8) { hwtests::fp8_codes_agree(*device); }
+
 class EmulatedRandomGraphs : public Emulated, public ::testing::WithParamInterface<uint64_t> {};
 
 TEST_P(EmulatedRandomGraphs, AgreeWithTheReference) { hwtests::random_graph_agrees(GetParam(), *device); }

@@ -37,7 +37,8 @@ constexpr int count_of(const Digit (&digits)[3]) { return digits[0].count * digi
 constexpr int lanes_of(const Layout& layout) { return count_of(layout.lane); }
 constexpr int items_of(const Layout& layout) { return count_of(layout.item); }
 
-constexpr void add_digits(const Digit (&digits)[3], int number, Element& element) {
+// Part of the code around it, however much there is: GPUs' kernels call no function.
+[[gnu::always_inline]] constexpr void add_digits(const Digit (&digits)[3], int number, Element& element) {
   for (int i = 2; i >= 0; --i) {
     const int place = number % digits[i].count * digits[i].stride;
     number /= digits[i].count;
@@ -59,7 +60,7 @@ constexpr int innermost_run(const Layout& layout) {
 }
 
 // What `lane` holds as its item number `item`.
-constexpr Element element_at(const Layout& layout, int lane, int item) {
+[[gnu::always_inline]] constexpr Element element_at(const Layout& layout, int lane, int item) {
   Element element;
   add_digits(layout.lane, lane, element);
   add_digits(layout.item, item, element);

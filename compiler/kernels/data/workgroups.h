@@ -4,7 +4,7 @@
 
 namespace low::device {
 
-constexpr unsigned tile_of_workgroup(unsigned number, unsigned tiles, unsigned clusters) {
+[[gnu::always_inline]] constexpr unsigned tile_of_workgroup(unsigned number, unsigned tiles, unsigned clusters) {
   if (tiles % clusters != 0) return number;
   return number % clusters * (tiles / clusters) + number / clusters;
 }
