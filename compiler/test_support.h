@@ -60,15 +60,21 @@ inline Result<std::vector<Tensor>> run_package(const Compilation& compilation, D
   return session.run(inputs);
 }
 
+// Compiled for the target that suits the device best.
+inline Result<std::vector<Tensor>> run_package(const Graph& graph, Device& device, std::span<const Tensor> inputs,
+                                               ThreadPool& pool, CompileOptions options = {}) {
+  options.targets = {device.info().targets.front()};
+  LOW_TRY(const Compilation compilation, compile_graph(graph, options, pool));
+  return run_package(compilation, device, inputs);
+}
+
 // Compiled for this host.
 inline Result<std::vector<Tensor>> run_package(const Graph& graph, std::span<const Tensor> inputs, ThreadPool& pool,
                                                const SearchOptions& search = {}) {
   LOW_TRY(const std::unique_ptr<Device> device, open_device("host", {}));
   CompileOptions options;
-  options.targets = {device->info().targets.front()};
   options.search = search;
-  LOW_TRY(const Compilation compilation, compile_graph(graph, options, pool));
-  return run_package(compilation, *device, inputs);
+  return run_package(graph, *device, inputs, pool, std::move(options));
 }
 
 // A plan expanded, simplified, placed, scheduled and interpreted.

@@ -147,22 +147,20 @@ class ProgramBuilder {
 Result<void> check_gpu_counts(const TileGraph& graph, const Schedule& schedule) {
   constexpr double most = std::numeric_limits<int32_t>::max();
   double elements = 0;
-  const auto count = [&](std::span<const int64_t> extents) {
-    double product = 1;
+  const auto count = [&](std::span<const int64_t> extents, int64_t chunk = 1) {
+    auto product = static_cast<double>(chunk);
     for (const int64_t extent : extents) product *= static_cast<double>(extent);
     elements = std::max(elements, product);
   };
   const auto count_copy = [&](const CopyDescriptor& descriptor) {
-    double product = static_cast<double>(descriptor.chunk);
-    for (const int64_t extent : descriptor.counts) product *= static_cast<double>(extent);
-    elements = std::max(elements, product);
+    count(descriptor.counts.extents(), descriptor.chunk);
   };
   for (const KernelRun& run : graph.runs()) {
     const Shape& extents = graph.extents(run);
     const KernelContract& contract = graph.contract(run);
     if (matrix_flop(contract, extents) > 0) {
       count(extents.extents().first(2));
-      for (const int64_t extent : extents) count({&extent, 1});
+      for (const int64_t extent : extents) count({}, extent);
     } else {
       count(extents.extents());
     }

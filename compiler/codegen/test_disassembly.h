@@ -16,7 +16,7 @@
 namespace low::testing {
 
 struct Instruction {
-  std::string name, text;  // "s_branch", and the whole line behind it
+  std::string name;  // "s_branch"
 };
 
 // Instructions [begin, end] of a function, from where a jump at the end goes back to.
@@ -65,12 +65,11 @@ inline std::map<std::string, Function> disassemble(std::string_view objdump, con
     if (function == nullptr || line.empty() || (line.front() != ' ' && line.front() != '\t')) continue;
     std::istringstream words(line.substr(0, line.find("//")));
     Instruction instruction;
-    std::string target;
+    std::string text, target;
     if (!(words >> instruction.name)) continue;
     if (instruction.name.back() == ':' && !(words >> instruction.name)) continue;  // an address
-    std::getline(words, instruction.text);
+    std::getline(words, text);
     // "L12" or "<L12>", as the last word.
-    const std::string& text = instruction.text;
     if (const size_t last = text.find_last_not_of(" \t>"); last != std::string::npos) {
       const size_t before = text.find_last_of(" \t<", last);
       target = text.substr(before == std::string::npos ? 0 : before + 1, last - before);

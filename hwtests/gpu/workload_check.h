@@ -31,11 +31,8 @@ inline void workload_agrees(const std::string& model, Device& device, bool mater
   const auto expected = reference::run(*graph, inputs);
   ASSERT_TRUE(expected.has_value()) << expected.error().message;
   CompileOptions options;
-  options.targets = device.info().targets;
   if (materialized) options.search.attention = AttentionAlgorithm::materialized;
-  const auto compiled = compile_graph(*graph, options, pool);
-  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  const auto outputs = test::run_package(*compiled, device, inputs);
+  const auto outputs = test::run_package(*graph, device, inputs, pool, options);
   ASSERT_TRUE(outputs.has_value()) << outputs.error().message;
   const std::vector<reference::ErrorBound> bounds = reference::error_bounds(*graph);
   for (size_t i = 0; i < outputs->size(); ++i) {
@@ -53,11 +50,7 @@ inline void random_graph_agrees(uint64_t seed, Device& device) {
       {.seed = seed, .operations = 4 + static_cast<int>(seed % 9), .narrow_floats = seed % 2 == 1});
   const auto expected = reference::run(random.graph, random.inputs);
   ASSERT_TRUE(expected.has_value()) << expected.error().message;
-  CompileOptions options;
-  options.targets = device.info().targets;
-  const auto compiled = compile_graph(random.graph, options, pool);
-  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  test::expect_close(test::run_package(*compiled, device, random.inputs), *expected, random.tolerance,
+  test::expect_close(test::run_package(random.graph, device, random.inputs, pool), *expected, random.tolerance,
                      "seed " + std::to_string(seed));
 }
 
@@ -103,11 +96,8 @@ inline void fp8_codes_agree(Device& device) {
   ASSERT_TRUE(expected.has_value()) << expected.error().message;
   ThreadPool pool(1);
   CompileOptions options;
-  options.targets = device.info().targets;
   options.search.finalists = 1;
-  const auto compiled = compile_graph(*model, options, pool);
-  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  const auto results = test::run_package(*compiled, device, inputs);
+  const auto results = test::run_package(*model, device, inputs, pool, options);
   ASSERT_TRUE(results.has_value()) << results.error().message;
   for (size_t i = 0; i < expected->size(); ++i) {
     for (int64_t j = 0; j < (*expected)[i].elements(); ++j) {
@@ -149,9 +139,7 @@ inline void split_sums_agree(Device& device) {
   }
   ASSERT_EQ(products, 1);
   options.plans.push_back({print(plan), "plan"});
-  const auto compiled = compile_graph(*model, options, pool);
-  ASSERT_TRUE(compiled.has_value()) << compiled.error().message;
-  test::expect_close(test::run_package(*compiled, device, inputs), *expected, 1e-6, "split sums");
+  test::expect_close(test::run_package(*model, device, inputs, pool, options), *expected, 1e-6, "split sums");
 }
 
 }  // namespace low::hwtests

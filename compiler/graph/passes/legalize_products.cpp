@@ -66,39 +66,12 @@ Type converted_type(const Type& type, const Conversion& conversion) {
   return {conversion.to, shape};
 }
 
-template <size_t size>
-void transpose(std::span<const std::byte> from, std::span<std::byte> to, int64_t rows, int64_t columns) {
-  constexpr int64_t block = 32;  // both sides stay in the cache
-  for (int64_t i0 = 0; i0 < rows; i0 += block)
-    for (int64_t j0 = 0; j0 < columns; j0 += block)
-      for (int64_t i = i0; i < std::min(i0 + block, rows); ++i)
-        for (int64_t j = j0; j < std::min(j0 + block, columns); ++j)
-          std::memcpy(to.data() + static_cast<size_t>(j * rows + i) * size,
-                      from.data() + static_cast<size_t>(i * columns + j) * size, size);
-}
-
 Tensor transposed_tensor(const Tensor& tensor) {
-  Tensor result(tensor.dtype(), converted_type({tensor.dtype(), tensor.shape()}, {tensor.dtype(), 1, true}).shape);
-  const int64_t rows = tensor.shape()[tensor.shape().rank() - 2], columns = tensor.shape()[tensor.shape().rank() - 1];
-  const size_t size = byte_size(tensor.dtype()), matrix = static_cast<size_t>(rows * columns) * size;
-  for (size_t at = 0; matrix > 0 && at < tensor.bytes().size(); at += matrix) {
-    const auto from = tensor.bytes().subspan(at, matrix);
-    const auto to = result.bytes().subspan(at, matrix);
-    switch (size) {
-      case 1:
-        transpose<1>(from, to, rows, columns);
-        break;
-      case 2:
-        transpose<2>(from, to, rows, columns);
-        break;
-      case 4:
-        transpose<4>(from, to, rows, columns);
-        break;
-      default:
-        transpose<8>(from, to, rows, columns);
-    }
-  }
-  return result;
+  Transpose op;
+  for (int axis = 0; axis < tensor.shape().rank(); ++axis) op.permutation.append(axis);
+  std::swap(op.permutation[op.permutation.rank() - 2], op.permutation[op.permutation.rank() - 1]);
+  const Tensor* const operands[] = {&tensor};
+  return fold(op, operands, converted_type({tensor.dtype(), tensor.shape()}, {tensor.dtype(), 1, true}));
 }
 
 Tensor converted_tensor(const Tensor& tensor, const Conversion& conversion) {
